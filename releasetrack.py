@@ -417,7 +417,7 @@ class Settings:
         "", only_if(lambda value: value.startswith("http://") and read_web_address(value),
                     "the address of an HTTP proxy, such as http://127.0.0.1:3128"),
         "URL", "an HTTP proxy for all outgoing requests but mail; it resolves names, except "
-        "for accounts that are no administrators", is_secret=True)
+        "for accounts that are not administrators", is_secret=True)
     scan: Setting[tuple[str, ...]] = _serve_setting(
         (), str, "PATH", "a file or folder to scan for installed versions every hour, for the first "
         "administrator")
@@ -1260,7 +1260,7 @@ def one_of(choices: Mapping[str, str] | Sequence[str], **schema: Any) -> ValueTy
     """One of these texts; words for them are those given, or the texts themselves."""
     names = tuple(choices)
     words = choices if isinstance(choices, Mapping) else {name: name.capitalize() for name in names}
-    return ValueType(only_if(lambda value: value in names, f"one of: {', '.join(names)}"),
+    return ValueType(only_if(lambda value: value in names, f"one of: {', '.join(filter(None, names))}"),
                      {"type": ["string", "null"], "enum": [*names, None], **schema}, str, "select", words)
 
 def any_text(most: int, widget: str = "text") -> ValueType:
@@ -2024,8 +2024,7 @@ class LoginThrottle:
         self._per_account, self._per_address, self._tries = per_account, per_address, RateLimiter(100_000)
         self._waits = ConcurrencyLimit(4)      # log-ins under way, each in a thread that answers
         self._hashing = threading.BoundedSemaphore(2)
-        # By token who has typed the password, but no code yet, and until when that counts.
-        self.pending = Recent[str, tuple[Account, float]](10_000)
+        self._secret = secrets.token_hex(32)
 
     def check(self, email: str, address: str, password: str, hashed: str | None, now: float) -> bool:
         """Whether the password is right; it takes as long for no account (``hashed`` None). Raises TooMany.
@@ -2038,6 +2037,11 @@ class LoginThrottle:
         with self._waits.slot("", sys.maxsize, refusal), self._hashing:
             return self.try_once(limits, now, lambda: is_password(
                 password[:PASSWORD_LIMIT], hashed or NO_PASSWORD))
+
+    def pending(self, account: Account, until: float) -> str:
+        """What shows that somebody has typed the password, but no code yet; it ends when either changes."""
+        text, key = f"{account.id} {until:.0f}", self._secret + account.password + account.totp_secret
+        return f"{text} {hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()}"
 
     def try_once(self, limits: Mapping[str, int], now: float, is_right: Callable[[], bool]) -> bool:
         """Whether it is right; else it counts for all names. Raises TooMany when one of them is used up."""
@@ -3501,7 +3505,6 @@ class Outbox(_Part):
                   "offset": offset})
 
 def _stored(project: Project) -> dict[str, Any]:
-    """A project's fields, as they are stored."""
     installed = [vars(one) | {"advisories": list(map(vars, one.advisories))} for one in project.installed]
     lists = {name: compact_json(getattr(project, name)) for name in (
         "exclude_version_regexp", "version_answers", "alerted")}
@@ -4789,7 +4792,7 @@ class Fetcher:
             answer = self._follow(request, is_trusted or not request.is_user_supplied, large)
         finally:
             slots.release()
-        return self._apply_rate_limit(host, answer)
+        return self._apply_rate_limit(host, answer, is_of_picture=bool(request.hosts))
 
     def post(self, request: Request | Mail, is_trusted: bool) -> Answer:
         """What a receiver answers to a notification, with the beginning of its body. Raises Unreachable."""
@@ -4824,17 +4827,18 @@ class Fetcher:
                 raise Throttled(f"{host.name} is asked {pace}{more}; the next one goes out at {until}", wait)
             self.stopping.wait(wait)    # then the exchange ends, too
 
-    def _apply_rate_limit(self, host: _Host, answer: Answer) -> Answer:
-        """The answer. A host that asks for patience, or whose quota is spent, is left alone for as long."""
+    def _apply_rate_limit(self, host: _Host, answer: Answer, is_of_picture: bool) -> Answer:
+        """The answer. A host that asks for patience, or whose quota is spent, is left alone for as long; but
+        what is refused to pictures is no reason to check nothing."""
         left, wait = requests_left(answer.headers), requested_wait(answer.headers)
         has_wait = answer.status in (403, 503) and "retry-after" in answer.headers
         is_refused = answer.status == 429 or has_wait or answer.status == 403 and left == 0
         if is_refused or left == 0 and wait:
             wait = min(max(wait, self._least_wait), DAY)
-            host.free_at = self._clock() + wait
+            host.free_at = host.free_at if is_of_picture else self._clock() + wait
         if is_refused:
             raise Throttled(f"{host.name} is busy or its quota is spent (status {answer.status}); it "
-                            f"asks to wait until {timestamp(host.free_at)}", wait, left)
+                            f"is asked again at {timestamp(self._clock() + wait)}", wait, left)
         return answer
 
     def _exchange(self, seconds: float, most_bytes: int, is_trusted: bool) -> _Exchange:
@@ -8702,7 +8706,7 @@ class Tracker(Worker):
         wanted = [id_ for id_, one in self._providers.items() if one.dialect.read in PICTURES]
         is_on, documents = self._settings.pictures == "on", self.store.documents
         for name in documents.claim_pictures(wanted, self._clock()) if is_on else ():
-            with logged(name):
+            with logged(name), contextlib.suppress(ReleasetrackError):
                 _, id_, owner = name.split(" ")
                 image = picture_of(self._providers[id_], owner, self._advisor._ask)
                 documents.put(name, hashlib.sha256(image).hexdigest()[:10] if image else "", image.hex())
@@ -11199,7 +11203,7 @@ def add_installations(call: Call) -> dict[str, Any]:
     place = query.text("place") or fields.value("place", any_text(TAG_LIMIT)) or ""
     origin = fields.value("origin", one_of(ORIGINS[1:])) or "api"
     is_tracking, with_indirect = (
-        bool(fields.value(name, SWITCH)) or query.flag(name) for name in ("track", "all"))
+        query.flag(name) | bool(fields.value(name, SWITCH)) for name in ("track", "all"))
     pins = fields.pins("items", functools.partial(call.context.pins_in, call.account_id))
     with fields.collecting():
         place = read_place(place)
@@ -11263,12 +11267,10 @@ def new_destination(account_id: str, kind: str) -> Destination:
     return Destination(make_id(), account_id, kind, "", {}, secret)
 
 def add_destination(call: Call, kind: str) -> Destination:
-    """The new destination, as of ``changed_destination``."""
     return call.store.destinations.save(
         changed_destination(call, new_destination(call.account_id, kind)), is_new=True)
 
 def update_destination(call: Call, destination: Destination) -> Destination:
-    """The destination, as of ``changed_destination``."""
     return call.store.destinations.save(changed_destination(call, destination))
 
 Handler = Callable[..., Any]        # of a Call and what the path names; its answer, as JSON
@@ -11521,7 +11523,11 @@ def client_address(environ: Mapping[str, Any], trusted: tuple[str, ...]) -> str:
 
 def _basic(environ: Mapping[str, Any]) -> tuple[str, str]:
     """User and password of a Basic Authorization header; ("", "") without one that can be read."""
-    return bottle.parse_auth(environ.get("HTTP_AUTHORIZATION", "")) or ("", "")
+    scheme, _, coded = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+    with contextlib.suppress(ValueError):       # of base64, and of UTF-8
+        user, _, password = base64.b64decode(coded.strip(), validate=True).decode("utf-8").partition(":")
+        return (user, password) if scheme.lower() == "basic" else ("", "")
+    return "", ""
 
 def take_cost(context: Context, name: str, method: str, account_id: str = "") -> None:
     """Count a request against the hourly limit, and set the headers that say what remains. ``account_id``: of
@@ -13327,7 +13333,7 @@ def answer_page(context: Context, path: str, **names: str) -> Any:
         if leaving.flash:
             flash = [" ".join(shortened(leaving.flash, 300).split())]
             path = leaving.path if leaving.undo == "latest" else visit.link()
-            flash += [path, leaving.undo] if 0 < len(leaving.undo) < 900 else []
+            flash += [path, leaving.undo] if 0 < len(leaving.undo) < 1200 else []
             visit.set_cookie(_FLASH, quote("\n".join(flash), safe=""), 60)
         bottle.response.status = 303
         bottle.response.headers.update({"Location": visit.root + leaving.path, "Cache-Control": "no-store"})
@@ -13438,23 +13444,21 @@ def _new_password(visit: Visit, name: str) -> str:
 def login_page(visit: Visit) -> Page:
     """Make a session of an address and a password, then the second factor's code. 429: too many tries."""
     path, form = _next_path(visit), visit.form
-    pending, logins = visit.result or form.text("pending"), visit.context.throttle.pending
+    pending, logins = visit.result or form.text("pending"), visit.context.throttle
     def enter() -> str:
         try:
             account = log_in(visit.context, visit.environ, form.text("email"), form.typed("password"))
         except Unauthorized:
             raise Invalid("Wrong email address or password.") from None
         if account.totp_secret:
-            token = make_id()
-            logins[token] = account, visit.store.database.clock() + CODE_WAIT
-            return token
+            return logins.pending(account, visit.store.database.clock() + CODE_WAIT)
         visit.sign_in(account)
         raise SeeOther(path)
     def enter_code() -> None:
-        before, expires = logins.get(pending, (None, 0.0))
-        account = before and visit.store.accounts.get(before.id)
-        if (not before or not account or expires < visit.store.database.clock()
-                or (account.password, account.totp_secret) != (before.password, before.totp_secret)):
+        id_, until = re.findall(r"\A(\w+) ([0-9]{1,12}) |\Z", pending)[0]
+        account = visit.store.accounts.get(id_)
+        if (not account or float(until) < visit.store.database.clock()
+                or not hmac.compare_digest(pending.encode(), logins.pending(account, float(until)).encode())):
             raise SeeOther("/login", "That took too long. Sign in again.")
         try:
             check_code(visit.context, account, form.text("code"))
@@ -13517,8 +13521,9 @@ def releases_page(visit: Visit) -> Page:
     word, _, before = visit.pressed.partition(" ")      # as buttons that undo are called
     def mark() -> None:
         for name in ("read", "unread"):
-            ids = re.findall("[0-9]{1,18}", before if word == name else visit.form.text(name))
-            store.releases.mark(account_id, map(int, ids), name == "read")
+            ids = (before if word == name else visit.form.text(name)).split(",")
+            store.releases.mark(account_id, [int(id_) for id_ in ids if re.fullmatch("[0-9]{1,18}", id_)],
+                                name == "read")
         if word == "until":
             store.accounts.change(account_id, {"read_until": float(before)})
         raise SeeOther(visit.link())
@@ -14914,6 +14919,7 @@ def account_page(visit: Visit) -> Page:
 @page_at("/account/export", methods="GET")
 def export_page(visit: Visit) -> bytes:
     name = visit.query.one_of("format", *EXPORTS)
+    visit.query.check()
     content_type, make = EXPORTS[name]
     text = make(Call(visit.context, visit.account.id, (), {}))
     bottle.response.headers.update(PAGE_HEADERS | {
@@ -15044,9 +15050,9 @@ _SETTING_SECTIONS = {
     "Reverse proxy and sign-in": "base_url trusted_proxy auth_header auth_accounts",
     "API": "rate_limit allow_origin", "Network": "allow_network outgoing_proxy"}
 _SETTING_LABELS = {
-    "smtp_url": "Mail server", "mail_from": "Sender", "poll_interval": "Check every",
+    "smtp_url": "Mail server", "mail_from": "Sender", "poll_interval": "Time between checks",
     "host_limit": "Parallel requests per host", "osv_url": "Vulnerability database",
-    "retry_first": "First retry after", "brand": "Signature header prefix",
+    "retry_first": "First delay of retries", "brand": "Signature header prefix",
     "base_url": "Address of this service", "auth_accounts": "Who may sign in through the proxy",
     "rate_limit": "API requests per hour and key", "allow_origin": "Origins that may read the API"}
 
@@ -15071,7 +15077,8 @@ def settings_page(visit: Visit) -> Page:
         if legend == "Mail":
             buttons["test_mail"] = Button("Send a test mail", functools.partial(_try_mail, visit, those))
         fields = [field for one in those for field in (
-            _mail_fields(visit.settings.smtp_url) if _is_of_fields(one) else [_control_of(one)])]
+            _mail_fields(visit.settings.smtp_url)
+            if one.row.name == "smtp_url" and one.source != "flag" else [_control_of(one)])]
         return {"heading" if legend in ("Mail", "Checking") else "fold": legend, "fields": fields,
                 "is_open": visit.pressed in buttons, "buttons": buttons}
     mail, checking, *more = itertools.starmap(form_of, _SETTING_SECTIONS.items())
@@ -15119,9 +15126,6 @@ def _control_of(state: SettingState) -> Field:
     return Field(row.name, label, value, hint=hint, more=more,
                  type="password" if row.is_secret else "textarea" if row.is_repeatable else "text")
 
-def _is_of_fields(state: SettingState) -> bool:
-    return state.row.name == "smtp_url" and state.source != "flag"
-
 def _mail_fields(saved: str) -> list[Field]:
     """The URL of the mail server, as five fields."""
     url, more = urlsplit(saved), {"autocomplete": "off"}
@@ -15137,11 +15141,14 @@ def _mail_fields(saved: str) -> list[Field]:
               hint="Saved; leave this empty to keep it." if url.password else "")]
 
 def _mail_url(form: Form, saved: str) -> str:
-    """What the five fields say. An empty password is the saved one, if server and user are those saved."""
+    """What the five fields say; an empty password is that saved for server and user. Raises Invalid."""
     url, (host, scheme, port, user) = urlsplit(saved), (
         form.text(f"smtp.{name}") for name in ("host", "security", "port", "user"))
-    is_same = (host, user) == (url.hostname, unquote(url.username or ""))
+    is_same = (host.lower(), user) == (url.hostname, unquote(url.username or ""))
     secret = quote(form.typed("smtp.password"), safe="") or (url.password if is_same else "") or ""
+    if bool(user) is not bool(secret) and host:
+        raise Invalid(Problem("password", f"must be typed, for {user} at {host}") if user else Problem(
+            "user", "is required with a password"))
     login = f"{quote(user, safe='')}:{secret}@" if user else ""
     place = f"[{host}]" if ":" in host else host
     return f"{scheme}://{login}{place}{':' if port else ''}{port}" if host else ""
@@ -15176,7 +15183,7 @@ def _changed_settings(visit: Visit, states: Iterable[SettingState]) -> dict[str,
     for row, state in ((state.row, state) for state in states if state.source != "flag"):
         texts, saved = visit.form.lines(row.name), list(state.texts) if state.is_set else []
         name, expected = row.name, ""
-        if _is_of_fields(state):
+        if row.name == "smtp_url" and visit.form.texts("smtp.host"):
             saved = list(filter(None, [visit.settings.smtp_url]))
             texts = list(filter(None, [_mail_url(visit.form, visit.settings.smtp_url)]))
             name, expected = "host", "the name of a server, such as mail.example.org, and the port a number"
@@ -16822,7 +16829,7 @@ COMMANDS |= {
         said="account {run.account.email} removed",
         sure="Delete the account {run.account.email} with its projects, destinations and keys?"),
     "key add": Command(
-        "Create an API key, and print it. It is shown only once.",
+        "Create an API key, and print it.",
         lambda store, account, args: store.keys.add(
             account.id, read_label(args.name), read_networks(args.networks)).secret,
         (argument("name", "a label for the key"), given_often(

@@ -10261,7 +10261,8 @@ def test_openapi_document_says_what_handlers_read(world):
     assert changed["properties"].keys() >= {"tags", *rt.KIND_FIELDS.values(), *(option.name for option in rt.PROJECT_OPTIONS)}
     assert changed["properties"]["installed"]["items"]["properties"]["origin"]["enum"] == [*rt.ORIGINS, "", None]
     assert referred(document, added["properties"]["provider"])["enum"] == world.ask("GET", "/v1/providers")["providers"]
-    assert body_of(document, "/v1/installations")["properties"]["origin"]["enum"] == ["file", "container", "api", None]
+    members = body_of(document, "/v1/installations")["properties"]
+    assert members["origin"]["enum"] == ["file", "container", "api", None] and "boolean" in str(members["track"]["type"])
 
 def test_openapi_document_lists_the_words_that_members_of_answers_have(world):
     schemas = world.ask("GET", "/v1/openapi.json")["components"]["schemas"]
@@ -10477,7 +10478,8 @@ def test_export_as_csv_and_opml(world):
     assert answer.headers["Content-Disposition"] == 'attachment; filename="releasetrack.opml"'
     assert [(pin.name, pin.options) for pin in rt.pins_in("feeds.opml", answer.text, {})] == [
         ("https://github.com/o/app/releases.atom", {"tags": ["Home", "w\u00f6rk & <more>"]})]
-    assert world.visitor().ask("GET", "/account/export?format=x").status_int == 400
+    wrong = world.visitor().ask("GET", "/account/export?format=x")
+    assert wrong.status_int == 400 and wrong.content_type == "text/html" and "Content-Disposition" not in wrong.headers
     assert Visitor(world, "").ask("GET", "/account/export?format=json").status_int == 303
 
 def test_apply_makes_a_file_true_and_changes_nothing_else(world, tmp_path, monkeypatch):
@@ -11265,6 +11267,7 @@ def test_releases_found_since_they_were_read_are_new_to_each_account(world):
     for sent, wanted in [("read", []), ("unread", ["1.1"]), ("read", [])]:
         button, = visitor.get("/").html.select("#found li button")
         other.send("/", {sent: button["value"]})        # who does not track it marks nothing
+        visitor.send("/", {sent: f"{project.id} {button['value']}"})    # nor does a page of the version before
         assert visitor.send("/", {button["name"]: button["value"]}).status_int == 303 and button["name"] == sent
         assert new_on(visitor.get("/")) == wanted == new_on(visitor.get("/?unread=yes"))
     clock.now += 60
@@ -12539,6 +12542,15 @@ def test_picture_that_cannot_be_fetched_is_tried_again_in_a_day_and_stays(galler
     gallery.asked(days=30.01)
     assert gallery.shown("a") == "A"
 
+def test_picture_that_is_refused_for_now_holds_up_nothing_else(gallery):
+    """Bug: github.com, which limits pictures, was then not asked for releases either."""
+    for owner in ("ann", "bob"):
+        gallery.world.track("home", f"{owner}/a", a_release("1.0"))
+    gallery.answers = {"/ann.png": 429, "/bob.png": 429}
+    assert sorted(gallery.asked()) == ["/ann.png", "/bob.png"] and gallery.asked() == []
+    gallery.answers = {"/ann.png": (200, PNG)}
+    assert "/ann.png" in gallery.asked(days=1.01)
+
 def test_pictures_are_fetched_a_few_at_a_time_in_the_loop_and_deleted_with_the_last_project(gallery):
     projects = [gallery.world.track("home", f"owner-{number}/a", a_release("1.0")) for number in range(7)]
     gallery.answers = {f"/owner-{number}.png": (200, PNG + b"%d" % number) for number in range(7)}
@@ -12649,7 +12661,7 @@ FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
           ("webhook", "header", "no colon", "save"), ("webhook", "header", "X-A: a\r\nX-B: b", "test"), ("webhook", "field", '=<b>"&', "save"), ("webhook", "field", "x={secret}", "save"),
           ("ntfy", "priority", "6", "test"), ("email", "to", "Me <me@example.org>", "test"), ("matrix", "internal_room_id", " ", "save"))),
     ("/settings", "Checking save", {"poll_interval": "soon", "host_limit": "3", "contact": "nobody"},
-     "Check every must be a time such as 45 s, 30 min or 2 h", "poll_interval contact"),
+     "Time between checks must be a time such as 45 s, 30 min or 2 h", "poll_interval contact"),
     ("/settings", "Sending save", {"brand": "Fine", "digest_hour": "24"}, "Digest hour", "digest_hour"),
     (ADD + "telegram", "save", {"name": "", "set.token": "x", "set.chat": "y", "set.thread": "z"}, "Thread", "name set.token set.chat set.thread"),
 ]
@@ -13140,14 +13152,18 @@ def typed_server(url: str) -> dict[str, str]:
             "smtp.user": parts.username or "", "smtp.password": parts.password or ""}
 
 def test_settings_page_asks_for_a_mail_server_in_five_fields(world, visitor):
-    def save(**typed: str) -> str:
-        visitor.press(visitor.get("/settings"), "Mail save", **{f"smtp.{name}": text for name, text in typed.items()})
-        return world.service.settings.smtp_url
+    def save(status: int = 200, **typed: str) -> str:
+        shown = visitor.press(visitor.get("/settings"), "Mail save", status, **{f"smtp.{name}": text for name, text in typed.items()})
+        return world.service.settings.smtp_url if status == 200 else alert_in(shown)
     assert save(host="mail.example.org", user="me@example.org", password=" a:b/@ ") == "smtp+starttls://me%40example.org:%20a%3Ab%2F%40%20@mail.example.org"
     shown = visitor.get("/settings")
     assert filled_in(shown, "smtp.host") == ["mail.example.org"] and filled_in(shown, "smtp.user") == ["me@example.org"] and filled_in(shown, "smtp.password") == []
     assert save(port="2525", security="smtp") == "smtp://me%40example.org:%20a%3Ab%2F%40%20@mail.example.org:2525"       # the password is kept
-    assert save(host="other.example.org") == "smtp://me%40example.org:@other.example.org:2525", "but not for another server"
+    assert save(host="MAIL.example.org") == "smtp://me%40example.org:%20a%3Ab%2F%40%20@MAIL.example.org:2525"
+    assert "Password must be typed, for me@example.org at other.example.org" in save(400, host="other.example.org")
+    assert "User is required" in save(400, user="", password="x")
+    visitor.send("/settings", {"do": "Mail save", "mail_from": ""})         # as of a page of the version before
+    assert world.service.settings.smtp_url.endswith("@MAIL.example.org:2525")
     assert save(host="::1", user="", security="smtps") == "smtps://[::1]:2525"
     assert save(host="") == "" and operator_settings(world) == {}
 
