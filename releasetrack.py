@@ -9553,7 +9553,7 @@ def _mail_parts(message: Message) -> tuple[str, str]:
             f'<h1 style="margin:0 0 8px;font-size:20px">{html.escape(message.title)}</h1>\n'
             f'<ul style="margin:0;padding-left:20px">\n{items}\n</ul>'))
     base, destination = message.service.base_url, message.batch[0].destination
-    about = f"Sent by releasetrack, as your destination {destination.name} is for these projects."
+    about = f"You get this as your destination {destination.name} follows these projects."
     place = _web_address(f"{base}/notifications/{destination.id}")
     runs = [Run(f"{about} "), Run("Change or stop these mails", href=place)]
     ends = Line("", runs if place else [Run(about)])
@@ -9796,7 +9796,7 @@ KINDS = Kinds({
                          _matching("[!-~ ]{0,4000}", "addresses such as tgram://token/chat"), "", True),
             SettingField("tag", "only what its configuration has tagged so", _label_text, ""))),
     "email": Kind("Email", "a mail address", _email, lambda answer: True, (
-        SettingField("to", "the address, if it is not the account's own", _matching(
+        SettingField("to", "an address; empty for that of the account", _matching(
             f"(?:{MAIL_ADDRESS.pattern})?", "a mail address, or nothing for the account's own"), ""),)),
 })
 
@@ -10662,7 +10662,7 @@ def project_settings(fields: Fields, inventory: Inventory, project: Project) -> 
 FIXED_OPTIONS = {
     "webhook": {"schedule": "a webhook is notified at once",
                 "report": "reports are for people; a program can use GET /v1/updates"},
-    "email": {"schedule": "each project's email_notification says when mail is sent"}}
+    "email": {"schedule": "see each project's email schedule (email_notification)"}}
 
 def scope_of(destination: Destination, tags: Mapping[str, str]) -> str:
     """The releases that are sent to a destination, in words; ``tags``: names by ids."""
@@ -14859,7 +14859,7 @@ def _time_zones() -> list[str]:
     return sorted(["UTC", *(one for one in zoneinfo.available_timezones() if re.match(
         "(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)/", one))])
 
-_BROWSERS = "Edg|OPR|Firefox|Chrome|Safari", "Android|iPhone|iPad|Windows|Mac OS|Linux"
+_BROWSERS = [*map(re.compile, ("Edg|OPR|Firefox|Chrome|Safari", "Android|iPhone|iPad|Windows|Mac OS|Linux"))]
 
 @page_at("/account")
 def account_page(visit: Visit) -> Page:
@@ -14871,7 +14871,7 @@ def account_page(visit: Visit) -> Page:
         store.accounts.sign_out(account.id, revokes_keys)
         visit.sign_in(or_404(store.accounts.get(account.id)))
     def session_item(session: Session) -> Entry:
-        browser, system = (re.search(words, session.agent) for words in _BROWSERS)
+        browser, system = (pattern.search(session.agent) for pattern in _BROWSERS)
         return Entry(
             name=f"{browser[0]} on {system[0]}" if browser and system else shortened(session.agent, 60),
             key=session.id,
