@@ -14564,9 +14564,10 @@ def add_destination_page(visit: Visit, kind_id: str) -> Page:
     empty = new_destination(visit.account.id, kind_id)
     def save() -> None:
         added = add_destination(_call_of(visit, empty), kind_id)
-        has_projects = visit.store.projects.providers(visit.account.id)
+        can_send = visit.store.projects.providers(visit.account.id) and (
+            kind_id != "email" or visit.settings.smtp_url)
         raise SeeOther(f"/notifications/{added.id}", *(
-            ["Saved. Send the latest release to see it arrive.", "latest"] if has_projects else ["Saved."]))
+            ["Saved. Send the latest release to see it arrive.", "latest"] if can_send else ["Saved."]))
     return _show_destination(visit, empty, {"save": Button("Save", save)})
 
 @page_at("/notifications/<destination_id>")
