@@ -13133,6 +13133,11 @@ def world_with(tmp_path: pathlib.Path) -> Iterator[Callable[..., World]]:
             return made
         yield make
 
+def test_first_steps_can_be_hidden_in_a_browser(world, visitor):
+    assert "First steps" in visitor.get("/").text
+    assert "First steps" not in visitor.press(visitor.get("/"), "hide").text and "First steps" not in visitor.get("/").text
+    assert "First steps" in Visitor(world).get("/").text
+
 def test_theme_is_that_of_the_account_or_the_device(world, visitor):
     project = world.track("github", "o/a", rt.Release("1.0", "2026-06-01T00:00:00Z", note=rt.Note("One", "<p>One.</p>", "")))
     paths = "/", f"/projects/{project.id}/note?version=1.0"
