@@ -12499,9 +12499,9 @@ class Icon(Value):
     letter: str = ""
 
     @classmethod
-    def of(cls, id_: str, letter: str = "", glyph: str = "") -> Icon:
+    def of(cls, id_: str, letter: str = "") -> Icon:
         """That of a kind of destinations or a dialect; with a ``letter``, of a project."""
-        glyph = glyph or ("" if letter else _GLYPH_OF.get(id_, "projects"))
+        glyph = "" if letter else _GLYPH_OF.get(id_, "projects")
         return cls(zlib.crc32(id_.encode()) % len(COLOURS), glyph, letter)
 
 LOGO = """\
@@ -12695,16 +12695,16 @@ title="{{item.name}}"
 % what = "read" if item.is_new else "unread"
 <button form="marks" name="{{what}}" value="{{item.read}}" title="Mark as {{what}}"></button>
 % end
+% form = dict(groups={"": item.fields}, hidden=(), buttons=item.own_buttons, is_main=False, form_class="")
 % if item.fold:
 <details class="menu" {{"open" if any(field.is_wrong for field in item.fields) else ""}}>
 <summary aria-label="{{item.fold}}: {{item.name or item.title}}"></summary>
 <div class="card">
-% include("form", groups={"": item.fields}, hidden=(), buttons=item.own_buttons, is_main=False,
-%         form_class="")
+% include("form", **form)
 </div>
 </details>
-% elif item.buttons and not item.fields and not item.is_below:
-% include("form", groups={"": ()}, hidden=(), buttons=item.own_buttons, is_main=False, form_class="")
+% elif item.buttons and not (item.fields or item.is_below):
+% include("form", **form)
 % end
 % if item.more:
 <a class=more href={{root}}{{item.more}} aria-label="Actions: {{item.name}}"></a>
@@ -12713,9 +12713,8 @@ title="{{item.name}}"
 % for hint in filter(None, item.hints):
 <p class="hint">{{hint}}</p>
 % end
-% if (item.fields or item.is_below and item.buttons) and not item.fold:
-% include("form", groups={"": item.fields}, hidden=(), buttons=item.own_buttons, is_main=False,
-%         form_class="")
+% if item.buttons and (item.fields or item.is_below) and not item.fold:
+% include("form", **form)
 % end
 % if item.answer:
 <pre tabindex="0">{{item.answer}}</pre>
@@ -12951,6 +12950,59 @@ template_of("""\
   </div>
 </form>
 """, "form")
+template_of("""\
+% if get("fold"):
+<details class="fold card" {{"open" if get("is_open") else ""}}>
+  <summary>{{fold}}</summary>
+% end
+% if get("heading"):
+% tag = get("tag", "h2")
+<{{tag}} {{"id=" + anchor if get("anchor") else ""}}>{{heading}}</{{tag}}>
+% end
+% if get("intro"):
+<p>{{intro}}</p>
+% end
+% include("list")
+% if get("pages"):
+<nav class="row" aria-label="More">
+  % for rel, name, path in pages:
+  <a class="button" rel="{{rel}}" href="{{root}}{{path}}">{{name}}</a>
+  % end
+</nav>
+% end
+% if get("buttons"):
+% include("form")
+% end
+% if get("hint"):
+<p class="hint">{{hint}}</p>
+% end
+% if get("text"):
+<pre tabindex="0">{{text}}</pre>
+% end
+% if get("fold"):
+</details>
+% end
+""", "section")
+# Sections one below the other: those that it is given, else one of all that it is given; filters narrow them.
+PAGE = template_of("""\
+% rebase("layout")
+<div id="above">
+  % for values in get("above", ()):
+  % include(values.get("template", "section"), **values)
+  % end
+</div>
+% if get("filters"):
+<form class="row filters" method="get" action="{{page.partition("?")[0]}}" data-live="found" role="search">
+  % include("fields", fields=filters)
+  <button class="unscripted">Search</button>
+</form>
+% end
+<div id="found">
+  % for values in sections:
+  % include(values.get("template", "section"), **values)
+  % end
+</div>
+""")
 
 # ---- who is there, and what they sent
 class SeeOther(Exception):
@@ -12965,12 +13017,11 @@ _SESSION, _FLASH, _HIDDEN_STEPS = "releasetrack", "releasetrack-flash", "release
 _UNDO = re.compile(r"latest|show|\S+ (?:resume|show|undo .*)|unread [0-9,]+|until [0-9]{1,10}\.[0-9]{1,9}")
 _OWN_PATH = re.compile(r"/(?![/\\])[!-~]{0,1500}")            # of a page, and of no other host
 
-class Page(Value):
-    """What a handler shows: a template, the path that the navigation marks as the current one, and values. Of
-    its "sections" each may have "items", and a form of "fields", or "groups" of them, with "buttons"."""
-    template: bottle.SimpleTemplate
-    here: str
-    values: dict[str, Any]
+class Page:
+    """What a handler shows. Of its "sections", else of itself as one, each may have "items", and a form of
+    "fields", or "groups" of them, with "buttons". The navigation marks where its "crumbs" begin."""
+    def __init__(self, **values: Any) -> None:
+        self.values = {"sections": [values], **values}
 
     @property
     def sections(self) -> list[dict[str, Any]]:
@@ -12994,7 +13045,7 @@ class Visit:
         self.is_post, self.form = environ["REQUEST_METHOD"] == "POST", Form(environ)
         self.pressed = self.form.text("do")     # the button that was
         self.problems: list[Problem] = []       # of what the form asked for
-        self.result: Any = None                 # what the button that was pressed has returned
+        self.result: Any = None                 # what the button has returned; a dict goes to the page
         self._labels: dict[str, str] = {}       # of the page's fields, by what problems call them
 
     @functools.cached_property
@@ -13211,9 +13262,6 @@ class Visit:
             return out_at.astimezone(self.account.zone)
         return out_at
 
-    def show(self, template: bottle.SimpleTemplate, here: str = "", **values: Any) -> Page:
-        return Page(template, here, {"sections": [values], **values})
-
     def render(self, page: Page) -> str:
         bottle.response.headers.update(PAGE_HEADERS)
         if not self._token:
@@ -13226,17 +13274,17 @@ class Visit:
             self.set_cookie(_FLASH, "", 0)
         if self.problems or self.result is not None:
             self._fill(page)
+        values = page.values | (self.result if isinstance(self.result, dict) else {})
         account = self.account if self.session else None
         links = [*_LINKS, *(_ADMIN_LINKS if account and account.is_admin else ())]
         counts: dict[str, list[tuple[str, ...]]] = {}
         with contextlib.suppress(StoreUnavailable):     # a part of the store, which the page may not need
             counts = self.counts(account) if account else {}
-        return page.template.render({
+        return PAGE.render({
             "root": self.root, "account": account, "form_token": self.form_token, "flash": flash,
-            "undo": undo,
-            "page": self.root + self.link(), "links": links, "counts": counts, "here": page.here,
-            "moment": self.moment,
-            "faults": [problem.named(self._labels) for problem in self.problems], **page.values})
+            "undo": undo, "page": self.root + self.link(), "links": links, "counts": counts,
+            "here": [*values.get("crumbs", ()), (self.path, "")][0][0], **values,
+            "faults": [one.named(self._labels) for one in self.problems] or values.get("faults", ())})
 
     def counts(self, account: Account) -> dict[str, list[tuple[str, ...]]]:
         """The marks beside links of the navigation: how much there is, red where it is urgent."""
@@ -13256,12 +13304,6 @@ class Visit:
         query = urllib.parse.urlencode({
             name: value for name, value in (given | changes).items() if value != ""})
         return f"{self.path}?{query}" if query else self.path
-
-    def counted(self, count: int, what: str, shown: int, number: int) -> str:
-        """How much a list has, and which part of it a page shows: "101-200 of 257 projects"."""
-        first = (number - 1) * ROWS + 1
-        part = f"{first:,}\u2013{first + shown - 1:,} of " if 0 < shown < count else ""
-        return part + pluralize(count, what)
 
     def pager(self, has_more: bool, number: int, last: int = 0) -> list[tuple[str, str, str]]:
         """Links to the previous and next page; where ``last`` is known, also to the first and the last."""
@@ -13308,13 +13350,12 @@ def error_page(context: Context, environ: dict[str, Any], status: int, text: str
     bottle.response.status = status
     bottle.response.headers.update(PAGE_HEADERS)
     title = "Page not found" if status == 404 else REASONS.get(status, "Error")
-    values: dict[str, Any] = {"title": title, "faults": (), "sections": [
-        {"empty": _ERROR_TEXTS.get(status, text) or title, "next_step": ("/", "Go to Releases")}]}
+    page = Page(title=title, empty=_ERROR_TEXTS.get(status, text) or title, next_step=("/", "Go to Releases"))
     with contextlib.suppress(ReleasetrackError):        # the store itself may be what fails
         visit = Visit(context, environ | {"REQUEST_METHOD": "GET"})    # a form was read before
         if visit.session:
-            return visit.render(visit.show(PAGE, **values))
-    return PAGE.render(root=root_of(environ), account=None, flash="", **values)
+            return visit.render(page)
+    return PAGE.render(root=root_of(environ), account=None, flash="", **page.values)
 
 def answer_page(context: Context, path: str, **names: str) -> Any:
     """The answer to the current request of a page. Only here does an error become a page."""
@@ -13352,62 +13393,6 @@ _PASSWORD_FIELD = Field("password", "Password", type="password", is_required=Tru
 _CODE_FIELD = Field("code", "Code of your authenticator app", is_required=True, hint="Or a recovery code.",
                     more={"autocomplete": "one-time-code", "autofocus": "autofocus"})
 
-template_of("""\
-% if get("fold"):
-<details class="fold card" {{"open" if get("is_open") else ""}}>
-  <summary>{{fold}}</summary>
-% end
-% if get("heading"):
-% tag = get("tag", "h2")
-<{{tag}} {{"id=" + anchor if get("anchor") else ""}}>{{heading}}</{{tag}}>
-% end
-% if get("intro"):
-<p>{{intro}}</p>
-% end
-% include("list")
-% if get("pages"):
-<nav class="row" aria-label="More">
-  % for rel, name, path in pages:
-  <a class="button" rel="{{rel}}" href="{{root}}{{path}}">{{name}}</a>
-  % end
-</nav>
-% end
-% if get("buttons"):
-% include("form")
-% elif get("fields"):
-% include("fields")
-% end
-% if get("hint"):
-<p class="hint">{{hint}}</p>
-% end
-% if get("text"):
-<pre tabindex="0">{{text}}</pre>
-% end
-% if get("fold"):
-</details>
-% end
-""", "section")
-# Sections one below the other: those that it is given, else one of all that it is given; filters narrow them.
-PAGE = template_of("""\
-% rebase("layout")
-<div id="above">
-  % for values in get("above", ()):
-  % include(values.get("template", "section"), **values)
-  % end
-</div>
-% if get("filters"):
-<form class="row filters" method="get" action="{{page.partition("?")[0]}}" data-live="found" role="search">
-  % include("fields", fields=filters)
-  <button class="unscripted">Search</button>
-</form>
-% end
-<div id="found">
-  % for values in sections:
-  % include(values.get("template", "section"), **values)
-  % end
-</div>
-""")
-
 @page_at("/setup", "anyone")
 def setup_page(visit: Visit) -> Page:
     """The first account, for who has the link that was printed at the start."""
@@ -13426,12 +13411,12 @@ def setup_page(visit: Visit) -> Page:
         visit.sign_in(account)
         raise SeeOther("/projects/add", "You're in. Add your first project.")
     if not is_open:
-        return visit.show(
-            PAGE, title="Welcome", hint="Open the setup link from the server's terminal or log. Or create an "
+        return Page(
+            title="Welcome", hint="Open the setup link from the server's terminal or log. Or create an "
             f"account on the server: {_COMMAND} add you@example.org",
             faults=["This link has expired. Use the newest one in the log."] if given else [])
-    return visit.show(
-        PAGE, title="Welcome", intro="Create your admin account.", hidden=[("token", given), ("zone", "")],
+    return Page(
+        title="Welcome", intro="Create your admin account.", hidden=[("token", given), ("zone", "")],
         buttons={"make": Button("Create account", make)}, fields=[
             _EMAIL_FIELD, Field("password", "Password", type="password", is_required=True,
                                 hint="At least 8 characters.", more=_NEW_PASSWORD)])
@@ -13471,12 +13456,12 @@ def login_page(visit: Visit) -> Page:
     if not visit.is_post and (visit.session or visit.proxy_account):
         raise SeeOther(path)
     if pending:
-        return visit.show(
-            PAGE, title="Sign in", hidden=[("pending", pending)], fields=[_CODE_FIELD],
+        return Page(
+            title="Sign in", hidden=[("pending", pending)], fields=[_CODE_FIELD],
             buttons={"verify": Button("Sign in", enter_code)},
             hint=f"No phone and no recovery code? On the server, run {_COMMAND} recover you@example.org")
-    return visit.show(
-        PAGE, title="Sign in", fields=[_EMAIL_FIELD, _PASSWORD_FIELD], buttons={
+    return Page(
+        title="Sign in", fields=[_EMAIL_FIELD, _PASSWORD_FIELD], buttons={
             "enter": Button("Sign in", enter), "": Button("", enter)},      # as some password managers do
         hint=f"Forgot your password? On the server, run {_COMMAND} passwd you@example.org")
 
@@ -13492,8 +13477,8 @@ def logout_page(visit: Visit) -> Page:
     visit.set_cookie(_SESSION, "", 0)
     if visit.proxy_account:
         visit.session = None
-        return visit.show(PAGE, title="Signed out", empty="The proxy in front of releasetrack signs you in, "
-                          "and does so again with the next page. Sign out there.")
+        return Page(title="Signed out", empty="The proxy in front of releasetrack signs you in, and does so "
+                                              "again with the next page. Sign out there.")
     raise SeeOther("/login", "You are signed out.")
 
 @page_at("/confirm")
@@ -13501,8 +13486,8 @@ def confirm_page(visit: Visit) -> Page:
     """Ask for the password again, before secrets are shown."""
     confirm = Button("Confirm", lambda: _confirm_password(visit, "password"),
                      "Password confirmed for ten minutes. Go on where you were.", then=_next_path(visit))
-    return visit.show(
-        PAGE, title="Confirm your password", buttons={"confirm": confirm},
+    return Page(
+        title="Confirm your password", buttons={"confirm": confirm},
         intro="Secrets are behind your password. Once typed, it counts for ten minutes.",
         fields=[dataclasses.replace(_PASSWORD_FIELD, more=_CURRENT_PASSWORD | {"autofocus": "autofocus"})])
 
@@ -13540,16 +13525,14 @@ def releases_page(visit: Visit) -> Page:
     undo = f"unread {','.join(map(str, listed))}" if is_narrowed else f"until {visit.account.read_until}"
     buttons = {"": Button("", mark), "all": Button(words, mark_all, "Marked as read.", undo=undo),
                **({visit.pressed: Button("", mark)} if _UNDO.fullmatch(visit.pressed) else {})}
+    bar = {"note": count, "buttons": buttons, "form_class": "bar", "form_id": "marks", "is_main": False}
     return _show_lists(
-        visit, "/", "Releases", [{"heading": day, "items": items, "looks": "rows"}
-                                 for day, items in _release_items(visit, found).items()],
-        above=[] if is_narrowed or number > 1 else _first_steps(visit),
-        pages=visit.pager(has_more, number), actions=_ADD_PROJECTS, drawing="releases",
-        unread=unread,
-        bar={"note": count, "buttons": buttons, "form_class": "bar", "form_id": "marks", "is_main": False},
-        **_filters(visit, "Search releases and notes", "No release found.",
-                   check_field("unread", "Unread", is_unread),
-                   check_field("security", "Security", is_security)))
+        "Releases", bar, [{"heading": day, "items": items, "looks": "rows"}
+                          for day, items in _release_items(visit, found).items()],
+        above=[] if is_narrowed or number > 1 else _first_steps(visit), unread=unread,
+        pages=visit.pager(has_more, number), actions=_ADD_PROJECTS, drawing="releases", **_filters(
+            visit, "Search releases and notes", "No release found.",
+            check_field("unread", "Unread", is_unread), check_field("security", "Security", is_security)))
 
 def _first_steps(visit: Visit) -> list[dict[str, Any]]:
     """What is left to set up, until all is done."""
@@ -13573,13 +13556,12 @@ def _first_steps(visit: Visit) -> list[dict[str, Any]]:
 _TO_PROJECTS = [("/projects", "Projects")]
 _ADD_PROJECTS = [("/projects/add", "Add projects")]
 
-def _show_lists(visit: Visit, here: str, title: str, lists: Sequence[dict[str, Any]], nothing: str,
-                pages: Sequence[tuple[str, str, str]], bar: Mapping[str, Any] | None = None,
-                below: Sequence[dict[str, Any]] = (), **values: Any) -> Page:
+def _show_lists(title: str, bar: dict[str, Any], lists: Sequence[dict[str, Any]], nothing: str,
+                pages: Sequence[tuple[str, str, str]], below: Sequence[dict[str, Any]] = (),
+                **values: Any) -> Page:
     """A page of lists that can be narrowed; ``nothing``: what it says if they are empty; ``bar``: above."""
-    top = [bar] if bar else []
     end = {"pages": pages, "empty": "" if any(one["items"] for one in lists) else nothing}
-    return visit.show(PAGE, here, title=title, sections=[*top, *lists, end, *below], **values)
+    return Page(title=title, sections=[bar, *lists, end, *below], **values)
 
 def _filters(visit: Visit, label: str, nothing: str, *others: Field) -> dict[str, Any]:
     """What narrows a list of projects or releases, and what an empty list shows."""
@@ -13673,17 +13655,17 @@ def updates_page(visit: Visit) -> Page:
         nothing = "Which versions do you run? Set them on a project's page, or import a file; then this " \
                   "page lists what to update, the most urgent first."
     folded = {"quiet": "Skipped or snoozed", "unknown": "Not compared", "current": "Up to date"}
+    bar = {"hint": " \u00b7 ".join(
+        f"{count} {state.replace('security', 'with security fixes')}" for state, count in counts.items()
+        if count or state in ("behind", "found")) if places else ""}
     return _show_lists(
-        visit, "/updates", "Updates", [
+        "Updates", bar, [
             {"items": groups["behind"], "looks": "rows updates"},
             {"heading": "Unsure" if groups["unsure"] else "", "items": groups["unsure"],
              "looks": "rows updates"}],
         below=[{"fold": f"{words}: {len(ids[name])}", "items": groups[name], "looks": "rows updates"}
                for name, words in folded.items() if groups[name]] if places else _ways_to_scan(visit),
         pages=visit.pager(number * ROWS < max(map(len, ids.values())), number),
-        bar={"hint": " \u00b7 ".join(
-            f"{count} {state.replace('security', 'with security fixes')}" for state, count in counts.items()
-            if count or state in ("behind", "found")) if places else ""},
         nothing="" if ids["behind"] or ids["unsure"] else nothing, drawing="updates",
         actions=_FROM_FILE if places else [], next_step=None if places else _FROM_FILE[0], **narrowing)
 
@@ -13866,9 +13848,9 @@ def update_page(visit: Visit, project_id: str) -> Page:
         items.append(dataclasses.replace(
             _installation_item(visit, project, one), name=one.place or "here", buttons=buttons, is_below=True,
             fields=[copied_field(f"command-{len(items)}", words, line)] if line else ()))
-    return visit.show(
-        PAGE, "/updates", title=f"Update {short_name(project.name)[0]}", items=items,
-        looks="rows updates", empty="Nothing is installed.",
+    return Page(
+        title=f"Update {short_name(project.name)[0]}", items=items, looks="rows updates",
+        empty="Nothing is installed.",
         crumbs=[("/updates", "Updates"), (f"/projects/{project.id}", project.name)],
         buttons=_quiet_buttons(visit, project, then), is_main=False, form_class="")
 
@@ -13962,8 +13944,8 @@ def changes_page(visit: Visit, project_id: str) -> Page:
     folded = [one.version for one in found if one not in listed]
     sections += [{"hint": f"{name}: {', '.join(versions)}"} for name, versions in (
         ("Without notes", without), ("Pre-releases", folded)) if versions]
-    return visit.show(
-        PAGE, "/updates", title=f"What changed in {project.name}",
+    return Page(
+        title=f"What changed in {project.name}",
         crumbs=[("/updates", "Updates"), (f"/projects/{project.id}", project.name)], sections=[
             {"intro": words if count else nothing, "items": [Entry(name="Fixes", marks=[
                 ("bad", cve, f"https://www.cve.org/CVERecord?id={cve}") for cve in span.cve])]
@@ -14004,12 +13986,12 @@ def projects_page(visit: Visit) -> Page:
         "check": button("Check now", lambda one: store.projects.check_soon(account_id, [one.id]), "Checking"),
         "remove": button("Remove", lambda one: store.projects.remove(one.id), "Removed",
                          "Remove selected")}}
+    first = (number - 1) * ROWS + 1
+    part = f"{first:,}\u2013{first + len(projects) - 1:,} of " if 0 < len(projects) < count else ""
+    bad = f" \u00b7 {failing} failing" if failing and not is_failing else ""
     return _show_lists(
-        visit, "/projects", "Projects", [items] if projects else [],
-        actions=_ADD_PROJECTS, drawing="projects",
-        bar={"hint": visit.counted(count, "project", len(projects), number) + (
-            f" \u00b7 {failing} failing" if failing and not is_failing else "")},
-        pages=visit.pager(number * ROWS < count, number),
+        "Projects", {"hint": part + pluralize(count, "project") + bad}, [items] if projects else [],
+        actions=_ADD_PROJECTS, drawing="projects", pages=visit.pager(number * ROWS < count, number),
         **_filters(visit, "Search projects", "No matching projects.",
                    Field("sort", "Sort", sort, "select", choices=list(_SORTS.items())),
                    check_field("failing", "Failing", is_failing)))
@@ -14080,8 +14062,9 @@ def add_page(visit: Visit) -> Page:
     added, tracked, wrong = list[Project](), list[str](), dict[str, Invalid]()
     choices = dict[str, list[Provider]]()       # by line, the providers that it may be of
     do, lines = visit.pressed, visit.form.lines("name")
-    if do == "add" and (is_document(visit.form.text("name")) or any(
+    if do in ("add", "preview") and (is_document(visit.form.text("name")) or any(
             re.search(mark, visit.form.text("name"), re.MULTILINE) for *_, mark in READERS[:-1])):
+        visit.path, visit.pressed = "/projects/import", "preview"
         return import_page(visit)
     added, tracked, wrong, choices = visit.result = visit.result or (added, tracked, wrong, choices)
     picked = do.partition(":")[2]       # the line of which a provider was chosen: "npm:react"
@@ -14126,8 +14109,7 @@ def add_page(visit: Visit) -> Page:
                  "are not marked.", "items": [Entry(
                      path=link, name="Save a token in Settings", hints=[hint], marks=[
                          ("link", "Create a token without any scope", _GITHUB_TOKENS)])]}
-    return visit.show(PAGE, "/projects", title="Add projects", crumbs=_TO_PROJECTS, actions=_FROM_FILE,
-                      sections=[form, token], **done)
+    return Page(title="Add projects", crumbs=_TO_PROJECTS, actions=_FROM_FILE, sections=[form, token], **done)
 
 _GITHUB_TOKENS = "https://github.com/settings/tokens/new"
 _PREVIEW_LIMIT, _TRACKED = 500, ("plain", "tracked already")      # rows; the mark of one
@@ -14167,9 +14149,9 @@ def _read_document(visit: Visit, text: str) -> dict[str, Any]:
     with visit.context.turn(visit.account.id, at_once=1):
         return visit.context.helper.run(read_document, text, wait=Helper.SECONDS)
 
-def _import_form(page: str, read: Button) -> dict[str, Any]:
-    return {"page": page, "has_file": True, "buttons": {"preview": read, "add": dataclasses.replace(
-        read, label="")}, "groups": {"A file": [
+def _import_form(read: Button) -> dict[str, Any]:
+    return {"has_file": True, "buttons": {"preview": read}, "groups": {
+        "A file": [
             Field("file", "File", type="file", hint="An export, compose.yaml, package-lock.json, an SBOM, "
                   "OPML, files of nvchecker, Diun or Argus, a list of addresses and others, up to 1 MiB."),
             Field("text", "Or its text", type="textarea",
@@ -14185,7 +14167,7 @@ def _import_form(page: str, read: Button) -> dict[str, Any]:
 @page_at("/projects/import")
 def import_page(visit: Visit) -> Page:
     """Track what a file, GitHub or another server names, with the versions as installed, after a preview."""
-    form, ticked, page = visit.form, visit.form.texts("project"), f"{visit.root}/projects/import"
+    form, ticked = visit.form, visit.form.texts("project")
     if text := next(filter(is_document, map(form.text, ("file", "text", "name"))), ""):
         with contextlib.suppress(ValueError):       # which the form says
             return _document_page(visit, text, _read_document(visit, text))
@@ -14211,7 +14193,7 @@ def import_page(visit: Visit) -> Page:
         key=lambda item: (not item.is_chosen, _TRACKED in item.marks))}
     unknown = [Entry(name=row.name, about=row.reason or "its label says to ignore it") for row in rows
                if not row.provider or row.outcome == "ignored"]
-    sections = [_import_form(page, Button("Preview", preview))]
+    sections = [_import_form(Button("Preview", preview))]
     if items:
         shown = list(items.values())[:_PREVIEW_LIMIT]
         there = sum(_TRACKED in item.marks for item in items.values())
@@ -14219,15 +14201,15 @@ def import_page(visit: Visit) -> Page:
         counts = f"{len(items) - there:,} new, {there:,} tracked already, {len(unknown):,} not taken."
         sections = [{"intro": counts + rest * (len(items) > _PREVIEW_LIMIT)}, {
             **_BULK, "has_file": True, "items": shown, "hidden": [("row", item.box) for item in shown],
-            "page": page, "is_main": True, "fields": [
+            "is_main": True, "fields": [
                 dataclasses.replace(_place_field(""), value=form.text("place"))],
             "buttons": {"record": Button(
                 "Track selected", lambda: _record_pins(visit, pins_of("project")))}}]
     if unknown:
         sections.append({"fold": f"Not taken: {len(unknown):,}", "items": unknown[:_PREVIEW_LIMIT],
                          "looks": "rows", "is_open": not items or len(unknown) < 20})
-    return visit.show(PAGE, "/projects", title="Import", crumbs=_TO_PROJECTS, sections=sections,
-                      actions=[("/projects/import", "Import something else")] if items else [])
+    return Page(title="Import", crumbs=_TO_PROJECTS, sections=sections,
+                actions=[("/projects/import", "Import something else")] if items else [])
 
 def _document_page(visit: Visit, text: str, document: Mapping[str, Any]) -> Page:
     """What an export would add to the account, and a button that does."""
@@ -14245,13 +14227,11 @@ def _document_page(visit: Visit, text: str, document: Mapping[str, Any]) -> Page
     steps = [step for step in plan.steps if step.outcome != "same"]
     items = [Entry(name=step.name, marks=[("plain", step.kind)], end=step.outcome, hints=[step.reason])
              for step in steps[:_PREVIEW_LIMIT]]
-    return visit.show(
-        PAGE, "/projects", title="Import", crumbs=_TO_PROJECTS, items=items, looks="rows",
+    return Page(
+        title="Import", crumbs=_TO_PROJECTS, items=items, looks="rows",
         intro=count("to add", "to change", "there already", "left out"), hidden=[("text", text)],
-        has_file=True, page=f"{visit.root}/projects/import", form_class="",
-        actions=[("/projects/import", "Import something else")], buttons={
-            **({"import": Button("Import", add)} if steps else {}), "preview": Button("", lambda: True),
-            "add": Button("", lambda: True)})
+        has_file=True, form_class="", actions=[("/projects/import", "Import something else")], buttons={
+            **({"import": Button("Import", add)} if steps else {}), "preview": Button("", lambda: True)})
 
 def _record_pins(visit: Visit, pins: Sequence[Pin]) -> None:
     """Record what a person has selected of a file, and track its projects. Raises Invalid, SeeOther."""
@@ -14391,25 +14371,22 @@ def project_page(visit: Visit, project_id: str) -> Page:
               hint="Exactly as in the list below. You are then notified only of newer ones."),
         _place_field("What you call the machine, if there are several. Replaces what was recorded for it.",
                      [one for one in store.projects.places(visit.account.id) if one])]
-    return visit.show(
-        PAGE, "/projects", title=project.name, crumbs=_TO_PROJECTS,
-        **{} if visit.problems else {"faults": _failure_of(visit, project)},
+    return Page(
+        title=project.name, crumbs=_TO_PROJECTS, faults=_failure_of(visit, project),
         actions=[(f"{visit.path}/options", "Options"),
                  (f"/deliveries?project={project.id}", "Delivery history")], above=[
             {"items": [_health_item(visit, project)]},
             {"heading": "Installed" if installed else "", "items": installed},
             {"heading": "Your answers" if answers else "", "items": answers},
-            {"fold": "Add installed version",
-             "is_open": bool(visit.problems), "fields": mine, "form_class": "",
-             "buttons": {"install": Button("Save", save)}}], sections=[
+            {"fold": "Add installed version", "is_open": bool(visit.problems), "fields": mine,
+             "form_class": "", "buttons": {"install": Button("Save", save)}}], sections=[
             {"looks": "rows versions", "items": [
                 _release_item(visit, project, release, notes.get(release.version),
                               is_open=at == 0 and number == 1 and not text)
                 for at, release in enumerate(releases)],
              "pages": visit.pager(number < total, number, total),
              "empty": "No matching release." if text or is_final else
-             "The provider lists none." if project.health.succeeded_at else "No release is known yet."},
-            ],
+             "The provider lists none." if project.health.succeeded_at else "No release is known yet."}],
         **_search(visit, "Search releases", check_field("final", "Hide pre-releases", is_final)))
 
 def _installed_items(visit: Visit, project: Project) -> list[Entry]:
@@ -14446,9 +14423,8 @@ def options_page(visit: Visit, project_id: str) -> Page:
         options["tags"] += visit.store.tags.ids_of(visit.account.id, names)
         visit.store.projects.update(project.account_id, [project.id], options)
         visit.context.inventory.compare(project.account_id, [project.id])
-    return visit.show(
-        PAGE, "/projects", title="Options", crumbs=[*_TO_PROJECTS, (f"/projects/{project.id}", project.name)],
-        sections=[
+    return Page(
+        title="Options", crumbs=[*_TO_PROJECTS, (f"/projects/{project.id}", project.name)], sections=[
             {"groups": _option_fields(visit, project), "buttons": {"save": Button(
                 "Save", save, "Saved. Releases that are ignored now are marked below.",
                 then=f"/projects/{project.id}")}},
@@ -14522,20 +14498,19 @@ def notifications_page(visit: Visit) -> Page:
         path=f"/notifications/add/{id_}", name=visit.kinds[id_].title, icon=Icon.of(id_),
         hints=["" if id_ != "email" or has_mail else _NO_MAIL_SERVER])
         for id_ in ids]} for group, ids in groups.items() if ids]
-    tried = visit.result if isinstance(visit.result, dict) else {}
-    return visit.show(
-        PAGE, "/notifications", title="Notifications", actions=[("/deliveries", "Delivery history")],
-        sections=[{"items": [_destination_item(visit, one, *activity.get(one.id, (None, 0)))
-                             for one in those if has_mail or (one.kind, one.name) != ("email", "account")]},
-                  {"heading": "Add a destination" if visit.has_destination else
-                   "Where should we notify you?"}, *kinds], **tried)
+    return Page(
+        title="Notifications", actions=[("/deliveries", "Delivery history")], sections=[
+            {"items": [_destination_item(visit, one, *activity.get(one.id, (None, 0)))
+                       for one in those if has_mail or (one.kind, one.name) != ("email", "account")]},
+            {"heading": "Add a destination" if visit.has_destination else "Where should we notify you?"},
+            *kinds])
 
 def _destination_item(visit: Visit, one: Destination, delivered_at: float | None, waiting: int) -> Entry:
     """A destination in the list: how it does, and what can be done with it at once."""
     others = f" \u00b7 {waiting} waiting" if waiting else ""
     set_pause = functools.partial(visit.store.destinations.save, dataclasses.replace(
         one, pause="hold" if one.pause == "none" else "none"))
-    buttons = {"test": Button("Send a test", lambda: _tried(visit, one, *sample_event(visit.account))),
+    buttons = {"test": Button("Send a test", functools.partial(_tried, visit, one)),
                "pause": Button("Pause", set_pause, f"Paused {one.name}. Messages wait for a week.",
                                undo=f"{one.id} resume")}
     if one.pause != "none":
@@ -14568,37 +14543,31 @@ def add_destination_page(visit: Visit, kind_id: str) -> Page:
             kind_id != "email" or visit.settings.smtp_url)
         raise SeeOther(f"/notifications/{added.id}", *(
             ["Saved. Send the latest release to see it arrive.", "latest"] if can_send else ["Saved."]))
-    return _show_destination(visit, empty, {"save": Button("Save", save)})
+    return _show_destination(visit, empty, Button("Save", save))
 
 @page_at("/notifications/<destination_id>")
 def destination_page(visit: Visit, destination_id: str) -> Page:
     """A destination: its settings, a test of what is typed, a webhook's secret."""
-    before, those = _own_destination(visit, destination_id), visit.store.destinations
+    before = or_404(next((one for one in visit.destinations if one.id == destination_id), None))
     save = Button("Save", lambda: update_destination(_call_of(visit, before), before), "Saved.")
     latest = Button("Send the latest release now", functools.partial(_send_latest, visit, before))
-    remove = Button("Delete", lambda: those.remove(before.id), f"Deleted {shortened(before.name, 40)}.",
-                    "Delete with its history", "/notifications")
+    remove = Button("Delete", lambda: visit.store.destinations.remove(before.id),
+                    f"Deleted {shortened(before.name, 40)}.", "Delete with its history", "/notifications")
     can_send = before.pause == "none" and (before.kind != "email" or visit.settings.smtp_url)
-    return _show_destination(visit, before, {
-        "save": save, **({"latest": latest} if can_send else {}), "remove": remove})
+    return _show_destination(visit, before, save, **({"latest": latest} if can_send else {}), remove=remove)
 
-def _own_destination(visit: Visit, destination_id: str) -> Destination:
-    return or_404(next((one for one in visit.destinations if one.id == destination_id), None))
-
-def _show_destination(visit: Visit, before: Destination, buttons: dict[str, Button]) -> Page:
-    """The form of a destination, as typed or as it is. ``buttons``: what it can do besides a test."""
-    name = visit.kinds[before.kind].title
-    fields, more = _setting_fields(visit, before)
-    tests = {"test": Button("Send a test", lambda: _tried(
-        visit, changed_destination(_call_of(visit, before), before), *sample_event(visit.account)))}
-    buttons = {"save": buttons["save"], **tests, **buttons}
-    about = _sentence(visit.kinds[before.kind].about)
+def _show_destination(visit: Visit, before: Destination, save: Button, **more: Button) -> Page:
+    """The form of a destination, as typed or as it is. ``more``: what it can do besides a test."""
+    kind, (fields, more_fields) = visit.kinds[before.kind], _setting_fields(visit, before)
+    buttons = {"save": save, "test": Button("Send a test", lambda: _tried(
+        visit, changed_destination(_call_of(visit, before), before))), **more}
     faults = [f"Failing since {visit.moment(before.failing_since)}: {before.error}"
-              ] if before.failing_since and not visit.problems else []
+              ] if before.failing_since else []
     variables = ", ".join(f"{{{one}}}" for one in sorted(TEMPLATE_NAMES)) * (before.kind == "webhook")
-    groups = {"": fields, "Optional settings": more, "Schedule and filters": _selection_fields(visit, before)}
+    groups = {"": fields, "Optional settings": more_fields,
+              "Schedule and filters": _selection_fields(visit, before)}
     sections: list[dict[str, Any]] = [
-        {"intro": f"{about}."},
+        {"intro": f"{_sentence(kind.about)}."},
         {"groups": groups, "is_folded": not before.name and not visit.is_post, "buttons": buttons,
          "hint": f"A field's template may hold {variables}. Write {{{{ for a brace." if variables else ""}]
     if before.kind == "email" and not visit.settings.smtp_url:
@@ -14616,12 +14585,9 @@ def _show_destination(visit: Visit, before: Destination, buttons: dict[str, Butt
                 "New secret. The old secret stays valid for 24 h.", "Reset the secret")},
             hints=[f"The old secret stays valid until {until}." if until else
                    "For 24 h after a reset, every other attempt is signed with the old secret."])]})
-    return visit.show(
-        PAGE, "/notifications", title=before.name or f"Add {name}", sections=sections,
-        crumbs=_TO_NOTIFICATIONS, actions=before.name and [
-            (f"/deliveries?destination={before.id}", "Delivery history")],
-        **({"faults": faults} if faults else {}),
-        **visit.result if visit.pressed == "test" and visit.result else {})
+    return Page(
+        title=before.name or f"Add {kind.title}", sections=sections, crumbs=_TO_NOTIFICATIONS, faults=faults,
+        actions=before.name and [(f"/deliveries?destination={before.id}", "Delivery history")])
 
 def _setting_fields(visit: Visit, before: Destination) -> tuple[list[Field], list[Field]]:
     """What a kind asks for, with the name of the destination; and its optional settings."""
@@ -14675,12 +14641,12 @@ def _call_of(visit: Visit, before: Destination) -> Call:
         "name": form.text("name"), "tags": form.texts("tags"), "without_tags": form.texts("without_tags"),
         "settings": [{"setting": name, "value": text} for name, text in pairs]}})
 
-def _tried(visit: Visit, destination: Destination, body: Mapping[str, Any], url: str,
-           settings: Settings | None = None) -> dict[str, Any]:
+def _tried(visit: Visit, destination: Destination, settings: Settings | None = None) -> dict[str, Any]:
     """What a page shows of a test; ``settings``: others than those in use. Raises Invalid, TooMany."""
     with visit.context.turn(visit.account.id):
         _count_test(visit)
-        sent, reply, error = visit.context.try_out(destination, visit.account, body, url, settings)
+        sent, reply, error = visit.context.try_out(
+            destination, visit.account, *sample_event(visit.account), settings)
     exchange = {"fold": "Request and answer", "text": f"{sent}\n\n{reply or 'No answer.'}"}
     said = {"faults": [f"Failed: {error}"]} if error else {"flash": "Test delivered."}
     return {"above": [exchange], **said}
@@ -14747,11 +14713,11 @@ def history_page(visit: Visit) -> Page:
         store.outbox.resend(account_id, destination_id=destination)
     can_resend = destination and any(one.state == "failed" for those in events for one in those)
     return _show_lists(
-        visit, "/notifications", "Delivery history" + (f" of {project.name}" if project else ""),
-        [{"items": items, "looks": "history", "hint": "History is kept for 30 days."},
-         {"items": (), "form_class": "", "buttons": {"resend": Button(
-             "Send again all that failed there", resend, "All that failed there will be sent again.")}
-          if can_resend else {}}],
+        "Delivery history" + (f" of {project.name}" if project else ""), {}, [
+            {"items": items, "looks": "history", "hint": "History is kept for 30 days.", "form_class": "",
+             "buttons": {"resend": Button("Send again all that failed there", resend,
+                                          "All that failed there will be sent again.")}
+             if can_resend else {}}],
         pages=visit.pager(len(found) > size, number), drawing="notifications",
         nothing="No matching deliveries." if destination or project_id or state else "Nothing was sent yet.",
         crumbs=_TO_HISTORY if project else _TO_NOTIFICATIONS,
@@ -14785,8 +14751,7 @@ def delivery_page(visit: Visit, delivery_id: str) -> Page:
                    visit.label_of(delivery.kind, delivery.destination)),
              *(Entry(title, about=text) for title, text in about.items() if text)]
     sent, send = store.outbox.last_sent(delivery_id), "Send now" if delivery.is_waiting else "Send again"
-    return visit.show(
-        PAGE, "/notifications",
+    return Page(
         title=f"{delivery.project} {delivery.version or _EVENT_NAMES[delivery.event]}",
         crumbs=_TO_HISTORY, sections=[
             {"items": facts, "looks": "facts", "form_class": "",
@@ -14821,8 +14786,8 @@ def tags_page(visit: Visit) -> Page:
                     account_id, tag.id, {"feed_secret": make_id()}),
                                 "The feed has a new URL.", "Reset: the old URL stops working"),
                 "remove": Button("Delete", functools.partial(remove, tag), sure="Delete the tag")})
-    return visit.show(
-        PAGE, "/tags", title="Tags", **visit.paged(list(map(item, store.tags.of_account(account_id)))),
+    return Page(
+        title="Tags", **visit.paged(list(map(item, store.tags.of_account(account_id)))),
         groups={"Create a tag": [Field("name", "Name", is_required=True)]}, drawing="releases",
         buttons={"add": add},
         empty="No tags yet. Tags choose what lists show, and which destinations are notified.")
@@ -14844,8 +14809,8 @@ def keys_page(visit: Visit) -> Page:
                 "reveal": Button("Show", visit.require_password), "revoke": Button(
                     "Revoke", lambda: store.keys.remove(account_id, key.name),
                     f"Revoked the key {key.name[:100]}.", "Revoke this key")})
-    return visit.show(
-        PAGE, "/keys", title="API keys", **visit.paged(list(map(item, store.keys.of_account(account_id)))),
+    return Page(
+        title="API keys", **visit.paged(list(map(item, store.keys.of_account(account_id)))),
         actions=[("/v1/openapi.json", "OpenAPI document")],
         buttons={"add": Button("Create", add)}, groups={"Create a key": [
             Field("name", "Name", is_required=True,
@@ -14893,7 +14858,7 @@ def account_page(visit: Visit) -> Page:
     turn, mark = ("Turn off", ("good", "on")) if account.totp_secret else ("Turn on", ("plain", "off"))
     parts = {"profile": "Profile", "security": "Security", "feeds": "Feeds", "export": "Export"}
     actions = [(f"/account#{anchor}", name) for anchor, name in parts.items()]
-    return visit.show(PAGE, "/account", title="Account", actions=actions, sections=[
+    return Page(title="Account", actions=actions, sections=[
         {"heading": "Profile", "anchor": "profile", "groups": _profile_fields(account),
          "buttons": {"save": Button("Save", functools.partial(_save_profile, visit), "Saved.")}},
         {"heading": "Security", "anchor": "security"},
@@ -14983,8 +14948,7 @@ def second_factor_page(visit: Visit) -> Page:
     def turn_off() -> None:
         accounts.turn_off_second_factor(account.id)
         log.info("account %s: second factor turned off", account.id)
-    show = functools.partial(visit.show, PAGE, "/account", title="Two-factor authentication",
-                             crumbs=[("/account", "Account")])
+    show = functools.partial(Page, title="Two-factor authentication", crumbs=[("/account", "Account")])
     if visit.result:
         return show(flash="Two-factor authentication is on.", text="\n".join(visit.result),
                     intro="Each of these recovery codes works once, in place of a code of your phone. Keep "
@@ -15035,8 +14999,8 @@ def accounts_page(visit: Visit) -> Page:
                                 "Changed."),
                 "remove": Button("Delete", functools.partial(remove, account),
                                  f"Deleted the account {account.email}.", "Delete with everything it owns")})
-    return visit.show(
-        PAGE, "/accounts", title="Users", **visit.paged(list(map(item, accounts.all()))),
+    return Page(
+        title="Users", **visit.paged(list(map(item, accounts.all()))),
         buttons={"add": Button("Create", add, f"Created the account {address}.")},
         groups={"Create an account": [
                 Field("email", "Email", type="email", is_required=True, more={"autocomplete": "off"}),
@@ -15104,9 +15068,9 @@ def settings_page(visit: Visit) -> Page:
                        f"Dialects: {', '.join(DIALECTS)}. The command fetch tries one.")]}
     changed = {"heading": "Changed settings", "items": _stored_settings(visit, states),
                "none": "None. The defaults are in use."}
-    return visit.show(PAGE, "/settings", title="Settings", sections=[
+    return Page(title="Settings", sections=[
         {"intro": "Changes apply at once, to the running service and to all commands. Secrets are not shown "
-         "again."}, tokens, mail, checking, providers, *more, changed], **visit.result or {})
+         "again."}, tokens, mail, checking, providers, *more, changed])
 
 def _control_of(state: SettingState) -> Field:
     """The field of a setting. One that a flag sets is shown and cannot be changed; a secret is not shown."""
@@ -15207,7 +15171,7 @@ def _try_mail(visit: Visit, states: Iterable[SettingState]) -> dict[str, Any]:
         raise Invalid(Problem("host", "is required to send a mail"))
     about = read_settings("email", [("to", visit.account.email)])
     destination = Destination(make_id(), visit.account.id, "email", "test", about, "")
-    return _tried(visit, destination, *sample_event(visit.account), settings)
+    return _tried(visit, destination, settings)
 
 _HEALTH_NAMES = {"store": "Database", "tracker": "Checks", "courier": "Deliveries"}
 
@@ -15225,7 +15189,7 @@ def status_page(visit: Visit) -> Any:
     facts |= {"size": f"{database.size() / MIB:,.1f} MiB", "file": os.path.basename(database.path),
               "version": __version__}
     tracked = store.projects.ids_by_key(visit.account.id)
-    return visit.show(PAGE, "/status", title="Status", sections=[
+    return Page(title="Status", sections=[
         {"heading": "Failing sources", "none": "None.", "items": [Entry(
             path=f"/projects/{id_}" if (id_ := tracked.get((one.provider, one.key))) else "",
             **visit.about(one.provider, one.name), hints=[one.error or ""],
