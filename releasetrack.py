@@ -12184,7 +12184,7 @@ header nav a, .brand { text-decoration: none; white-space: nowrap; }
 header nav :is(a:hover, a[aria-current], summary:hover) { color: var(--text); background: var(--tint); }
 header nav a[aria-current], .menu:has([aria-current]) > summary { font-weight: 600; color: var(--text); }
 .brand { display: flex; align-items: center; gap: .5rem; font-weight: 700; color: var(--text); }
-.brand img { width: 1.5rem; height: 1.5rem; } .menu, .list > li { position: relative; }
+.brand img { width: 1.5rem; height: 1.5rem; } .menu { position: relative; }
 header .menu, .line > .end { margin-left: auto; }
 .menu > summary { display: flex; align-items: center; gap: .5rem; cursor: pointer; }
 .menu > summary, .button { list-style: none; }
@@ -12285,7 +12285,6 @@ button[name=unread]::before { content: "\u21ba" / ""; } .out:hover { background:
 .end .menu > summary { padding: 0; width: 1.75rem; height: 1.75rem; justify-content: center; }
 .end .menu > summary::before { content: "\u22ef"; } .end .menu > summary:hover { background: var(--page); }
 .menu:has(input) > div { min-width: min(22rem, 90vw); } .menu .field button { width: auto; }
-.menu form > .row > button { padding: .3rem .65rem; }
 .end .menu .row { flex-direction: column; align-items: stretch; gap: .15rem; }
 .end .menu .row > button, .end .menu .row > details > summary { border: 0; padding: .3rem .5rem;
   font-weight: 400; justify-content: start; }
@@ -13219,23 +13218,24 @@ class Visit:
         return Field(name, label, value, type="select", choices=[
             ("", f"All {label.lower()}s"), *choices.items()])
 
-    def moment(self, at: float | datetime.datetime | None) -> str:
-        if at is None:
-            return "never"
-        local = at if isinstance(at, datetime.datetime) else datetime.datetime.fromtimestamp(
-            at, self.account.zone)
-        return f"{local.day} {local:%b %Y, %H:%M}"
+    def local(self, at: float) -> datetime.datetime:
+        found = datetime.datetime.fromtimestamp(at, datetime.timezone.utc)
+        with contextlib.suppress(OverflowError):        # an end of the calendar, which stands for no date
+            return found.astimezone(self.account.zone)
+        return found
 
-    def when(self, at: float | datetime.datetime | None, since: str = "") -> tuple[str, str, str]:
+    def moment(self, at: float | None) -> str:
+        return f"{self.local(at).day} {self.local(at):%b %Y, %H:%M}" if at is not None else "never"
+
+    def when(self, at: float | None, since: str = "") -> tuple[str, str, str]:
         """An instant for an Entry: for machines, by the account's clock, and how long ago; or, of what began
         then, for how long, with ``since`` before the day."""
         if at is None:
             return "", "", "never"
-        seconds = at.timestamp() if isinstance(at, datetime.datetime) else at
-        ago = relative_time(seconds, self.store.database.clock())
+        ago = relative_time(at, self.store.database.clock())
         words = ago.removesuffix(" ago") if since else ago
         clock = f"{since} {self.moment(at).partition(',')[0]}" if since else self.moment(at)
-        return timestamp(seconds)[:16] + "Z", clock, words
+        return timestamp(at)[:16] + "Z", clock, words
 
     def about(self, provider_id: str, name: str) -> dict[str, Any]:
         """Of an Entry for a project: its name, its icon and where it is."""
@@ -13255,12 +13255,6 @@ class Visit:
         """A destination in a list: "Slack team", or its name alone where that is the kind's."""
         title = self.kinds[kind].title
         return name if name == title else f"{title} {name}"
-
-    def instant_of(self, release: Release) -> datetime.datetime:
-        out_at = datetime.datetime.fromisoformat((release.date or "")[:19] + "+00:00")
-        with contextlib.suppress(OverflowError):        # an end of the calendar, which stands for no date
-            return out_at.astimezone(self.account.zone)
-        return out_at
 
     def render(self, page: Page) -> str:
         bottle.response.headers.update(PAGE_HEADERS)
@@ -13512,17 +13506,14 @@ def releases_page(visit: Visit) -> Page:
         if word == "until":
             store.accounts.change(account_id, {"read_until": float(before)})
         raise SeeOther(visit.link())
-    def mark_all() -> None:
-        if is_narrowed:
-            store.releases.mark(account_id, listed, True)
-        else:
-            store.accounts.change(account_id, {"read_until": store.database.clock()})
-    unread = store.releases.unread(account_id)
+    unread, undo = store.releases.unread(account_id), f"until {visit.account.read_until}"
     count, words = (f"{unread:,} unread", "Mark all as read") if unread else ("", "")
+    mark_all = functools.partial(store.accounts.change, account_id, {"read_until": store.database.clock()})
     if is_narrowed:
         count = f"{(number - 1) * ROWS + len(found):,}{'+' if has_more else ''} found" if found else ""
         words = f"Mark these {len(listed)} as read" if listed else ""
-    undo = f"unread {','.join(map(str, listed))}" if is_narrowed else f"until {visit.account.read_until}"
+        undo = f"unread {','.join(map(str, listed))}"
+        mark_all = functools.partial(store.releases.mark, account_id, listed, True)
     buttons = {"": Button("", mark), "all": Button(words, mark_all, "Marked as read.", undo=undo),
                **({visit.pressed: Button("", mark)} if _UNDO.fullmatch(visit.pressed) else {})}
     bar = {"note": count, "buttons": buttons, "form_class": "bar", "form_id": "marks", "is_main": False}
@@ -13549,9 +13540,9 @@ def _first_steps(visit: Visit) -> list[dict[str, Any]]:
     hide = Button("Hide", lambda: visit.set_cookie(_HIDDEN_STEPS, "yes", 365 * DAY),
                   "Hidden in this browser.")
     items = [Entry(path=path, name=name, icon=Icon(4, "check") if is_done else Icon(11, "dot"),
-                   marks=[("good", "done")] if is_done else ()) for path, name, is_done in steps]
-    return [{"heading": "First steps", "looks": "steps", "items": [
-        *items[:-1], dataclasses.replace(items[-1], buttons={"hide": hide})]}]
+                   marks=[("good", "done")] if is_done else (), buttons={
+                       "hide": hide} if path == steps[-1][0] else {}) for path, name, is_done in steps]
+    return [{"heading": "First steps", "looks": "steps", "items": items}]
 
 _TO_PROJECTS = [("/projects", "Projects")]
 _ADD_PROJECTS = [("/projects/add", "Add projects")]
@@ -13566,16 +13557,16 @@ def _show_lists(title: str, bar: dict[str, Any], lists: Sequence[dict[str, Any]]
 def _filters(visit: Visit, label: str, nothing: str, *others: Field) -> dict[str, Any]:
     """What narrows a list of projects or releases, and what an empty list shows."""
     providers = {one: visit.title_of(one) for one in visit.store.projects.providers(visit.account.id)}
-    return {**_search(visit, label, visit.filter("tag", "Tag", visit.tags),
-                      visit.filter("provider", "Provider", providers), *others),
+    return {"filters": _search(visit, label, visit.filter("tag", "Tag", visit.tags),
+                               visit.filter("provider", "Provider", providers), *others),
             "nothing": nothing if providers else
             "Nothing is tracked yet. Add projects, images and packages; their releases appear here.",
             "next_step": ("/projects/add", "Add your first project") if not providers else None}
 
-def _search(visit: Visit, label: str, *others: Field) -> dict[str, Any]:
+def _search(visit: Visit, label: str, *others: Field) -> list[Field]:
     """Fields that narrow a list, a box for words first."""
-    return {"filters": [Field("q", label, visit.query.text("q") or "", type="search",
-                              more={"placeholder": label}), *others]}
+    text = visit.query.text("q") or ""
+    return [Field("q", label, text, type="search", more={"placeholder": label}), *others]
 
 def _release_item(visit: Visit, project: Project, release: Release, note: Note | None, **more: Any) -> Entry:
     """A release, and its note by the first ``NOTE_PREVIEW_CHARS`` characters of its message."""
@@ -13586,15 +13577,15 @@ def _release_item(visit: Visit, project: Project, release: Release, note: Note |
                  "height": min(960, 84 + sum(28 + 28 * (len(line) // 75) if line else 12 for line in lines))}
     return Entry(
         release.version, marks=_marks(release, is_excluded(project, release)),
-        when=visit.when(visit.instant_of(release)), url=visit.page_of(project, release.version),
+        when=visit.when(instant_of(release.date or "")), url=visit.page_of(project, release.version),
         **{"at": visit.title_of(project.provider)} | more)
 
 def _release_items(visit: Visit, found: Sequence[ReleaseListItem]) -> dict[str, list[Entry]]:
-    today = datetime.datetime.fromtimestamp(visit.store.database.clock(), visit.account.zone).date()
+    today = visit.local(visit.store.database.clock()).date()
     names = {today: "Today", today - datetime.timedelta(days=1): "Yesterday"}
     days: dict[str, list[Entry]] = {}
     for one in found:
-        project, release, out_at = one.project, one.release, visit.instant_of(one.release)
+        project, release, out_at = one.project, one.release, visit.local(instant_of(one.release.date or ""))
         day = names.get(out_at.date(), f"{out_at:%A}, {out_at.day} {out_at:%B %Y}")
         days.setdefault(day, []).append(_release_item(
             visit, project, release, one.note, path=f"/projects/{project.id}", is_new=one.is_unread,
@@ -13636,9 +13627,12 @@ def updates_page(visit: Visit) -> Page:
     """What is installed and vulnerable, ended or behind, the most urgent first, and what is unsure."""
     query, projects, account_id = visit.query, visit.store.projects, visit.account.id
     text, place, tag = (query.text(name) for name in ("q", "place", "tag"))
-    number, is_vulnerable = query.page(), query.flag("vulnerable")
+    number, is_vulnerable, places = query.page(), query.flag("vulnerable"), projects.places(account_id)
+    if not places:
+        return Page(title="Updates", drawing="updates", next_step=_FROM_FILE[0], sections=[{
+            "empty": "Which versions do you run? Set them on a project's page, or import a file; then this "
+            "page lists what to update, the most urgent first."}, *_ways_to_scan(visit)])
     ids = projects.updates(account_id, place, tag, text, VULNERABLE if is_vulnerable else 0)
-    places = projects.places(account_id)
     groups = {name: [_update_item(visit, project) for project in projects.of_ids(
         account_id, those[(number - 1) * ROWS:number * ROWS], place) if project.installed]
               for name, those in ids.items()}
@@ -13647,47 +13641,39 @@ def updates_page(visit: Visit) -> Page:
         "found": len(ids["behind"]) + len(ids["unsure"])}
     nothing = "Nothing that matches is behind." if is_narrowed else (
         "Nothing that is compared is behind." if ids["unknown"] else "Everything is up to date.")
-    narrowing = _search(visit, "Search", visit.filter("place", "Place", {one: one for one in places if one}),
-                        visit.filter("tag", "Tag", visit.tags),
-                        check_field("vulnerable", "Vulnerable", is_vulnerable))
-    if not places:
-        narrowing["filters"] = ()
-        nothing = "Which versions do you run? Set them on a project's page, or import a file; then this " \
-                  "page lists what to update, the most urgent first."
     folded = {"quiet": "Skipped or snoozed", "unknown": "Not compared", "current": "Up to date"}
     bar = {"hint": " \u00b7 ".join(
         f"{count} {state.replace('security', 'with security fixes')}" for state, count in counts.items()
-        if count or state in ("behind", "found")) if places else ""}
+        if count or state in ("behind", "found"))}
     return _show_lists(
         "Updates", bar, [
             {"items": groups["behind"], "looks": "rows updates"},
             {"heading": "Unsure" if groups["unsure"] else "", "items": groups["unsure"],
              "looks": "rows updates"}],
         below=[{"fold": f"{words}: {len(ids[name])}", "items": groups[name], "looks": "rows updates"}
-               for name, words in folded.items() if groups[name]] if places else _ways_to_scan(visit),
+               for name, words in folded.items() if groups[name]], actions=_FROM_FILE, drawing="updates",
         pages=visit.pager(number * ROWS < max(map(len, ids.values())), number),
-        nothing="" if ids["behind"] or ids["unsure"] else nothing, drawing="updates",
-        actions=_FROM_FILE if places else [], next_step=None if places else _FROM_FILE[0], **narrowing)
+        nothing="" if ids["behind"] or ids["unsure"] else nothing,
+        filters=_search(visit, "Search", visit.filter("place", "Place", {one: one for one in places if one}),
+                        visit.filter("tag", "Tag", visit.tags),
+                        check_field("vulnerable", "Vulnerable", is_vulnerable)))
 
 def _ways_to_scan(visit: Visit) -> list[dict[str, Any]]:
     """What Updates offers who has not said what runs: containers that run here, and commands to copy."""
-    def line(*more: str) -> str:
-        return " ".join(("python3 releasetrack.py scan . --place NAME --track", *more))
+    line = "python3 releasetrack.py scan . --place NAME --track"
     def with_key() -> str:
         visit.require_password()
         name = f"scan {timestamp(visit.store.database.clock())}"
         key = visit.store.keys.add(visit.account.id, name, ["0.0.0.0/0", "::/0"])
-        return f"RELEASETRACK_KEY={key.secret} {line('--to', visit.base)}"
-    def read_containers() -> None:
-        visit.context.read_containers(visit.account)
-        raise SeeOther("/updates", "Containers are read now, and every hour.")
+        return f"RELEASETRACK_KEY={key.secret} {line} --to {visit.base}"
     here = visit.context.containers(visit.account)
-    there = copied_field("there", "On another machine", visit.result) if visit.result else None
+    there = [copied_field("there", "On another machine", visit.result)] if visit.result else []
     return [
         {"intro": f"Containers that run here: {here}.", "buttons": {"containers": Button(
-            "Track them, and read their versions every hour", read_containers)}} if here else {},
+            "Track them, and read their versions every hour", lambda: visit.context.read_containers(
+                visit.account), "Containers are read now, and every hour.")}} if here else {},
         {"heading": "Read compose files, lock files and SBOMs", "form_class": "card", "fields": [
-            copied_field("here", "In a folder on this machine", line()), *filter(None, [there])],
+            copied_field("here", "In a folder on this machine", line), *there],
          "buttons": {"line": Button("" if there else "Show the line for another machine", with_key)}}]
 
 def _doubt(one: Installation) -> list[str]:
@@ -14015,7 +14001,7 @@ def _project_items(visit: Visit, projects: Sequence[Project]) -> list[Entry]:
             release.version if release else "", path=f"/projects/{project.id}", box=project.id,
             **visit.about(project.provider, project.name), is_chosen=project.id in chosen, marks=marks,
             hints=[shortened(error, 200)], end="" if release else "no release yet",
-            when=visit.when(visit.instant_of(release)) if release else ()))
+            when=visit.when(instant_of(release.date or "")) if release else ()))
     return items
 
 def _error_of(visit: Visit, project: Project) -> str:
@@ -14059,23 +14045,21 @@ def _for_each(visit: Visit, chosen: Sequence[Project], act: Callable[[Project], 
 @page_at("/projects/add")
 def add_page(visit: Visit) -> Page:
     """Track projects, by addresses or names. Lines that cannot be added stay in the form, with the reason."""
-    added, tracked, wrong = list[Project](), list[str](), dict[str, Invalid]()
-    choices = dict[str, list[Provider]]()       # by line, the providers that it may be of
     do, lines = visit.pressed, visit.form.lines("name")
     if do in ("add", "preview") and (is_document(visit.form.text("name")) or any(
             re.search(mark, visit.form.text("name"), re.MULTILINE) for *_, mark in READERS[:-1])):
         visit.path, visit.pressed = "/projects/import", "preview"
         return import_page(visit)
-    added, tracked, wrong, choices = visit.result = visit.result or (added, tracked, wrong, choices)
+    added, tracked, wrong = visit.result = visit.result or (
+        list[Project](), list[str](), dict[str, Invalid]())
+    choices = {line: likely for line, fault in wrong.items() if fault.problems[0].field == "provider"
+               and (likely := likely_providers(visit.providers, line))}
     picked = do.partition(":")[2]       # the line of which a provider was chosen: "npm:react"
     button = do if picked in lines else "add"
     def add() -> None:
         _add_lines(visit, [button if line == picked else line for line in lines], added, tracked, wrong)
-        choices.update((line, likely) for line, fault in wrong.items()
-                       if fault.problems[0].field == "provider"
-                       and (likely := likely_providers(visit.providers, line)))
         if wrong:
-            raise Invalid(*dict.fromkeys(_line_problem(line, problem, line in choices)
+            raise Invalid(*dict.fromkeys(_line_problem(visit, line, problem)
                                          for line, fault in wrong.items() for problem in fault.problems))
         next_ = "" if visit.has_destination else " Next: choose where to notify you."
         if len(added) == 1 and not tracked:
@@ -14270,11 +14254,11 @@ def _added_summary(added: Sequence[str], tracked: Sequence[str]) -> str:
     return "; ".join(words + (f": {', '.join(names)}" if len(names) < 4 else "")
                      for words, names in lists if names)
 
-def _line_problem(line: str, problem: Problem, has_choices: bool) -> Problem:
+def _line_problem(visit: Visit, line: str, problem: Problem) -> Problem:
     """What prevents a line, as a sentence of its own; those of names quote the name, but no password."""
     if problem.field == "provider":
-        return Problem("", f"Choose which {line[:NAME_LIMIT]} you mean." if has_choices else
-                       f"This is not the address of a project: {line[:NAME_LIMIT]}")
+        return Problem("", f"Choose which {line[:NAME_LIMIT]} you mean." if likely_providers(
+            visit.providers, line) else f"This is not the address of a project: {line[:NAME_LIMIT]}")
     if not problem.field:
         return problem
     subject = "" if problem.message[:1] in ("'", '"') else "A line "
@@ -14387,7 +14371,7 @@ def project_page(visit: Visit, project_id: str) -> Page:
              "pages": visit.pager(number < total, number, total),
              "empty": "No matching release." if text or is_final else
              "The provider lists none." if project.health.succeeded_at else "No release is known yet."}],
-        **_search(visit, "Search releases", check_field("final", "Hide pre-releases", is_final)))
+        filters=_search(visit, "Search releases", check_field("final", "Hide pre-releases", is_final)))
 
 def _installed_items(visit: Visit, project: Project) -> list[Entry]:
     """The rows of what is installed of a project, the 40 most urgent."""
@@ -14856,8 +14840,7 @@ def account_page(visit: Visit) -> Page:
                 account.id, {"feed_secret": make_id()}),
                            "The feed has a new URL.", "Reset: the old URL stops working")})
     turn, mark = ("Turn off", ("good", "on")) if account.totp_secret else ("Turn on", ("plain", "off"))
-    parts = {"profile": "Profile", "security": "Security", "feeds": "Feeds", "export": "Export"}
-    actions = [(f"/account#{anchor}", name) for anchor, name in parts.items()]
+    actions = [(f"/account#{name.lower()}", name) for name in ("Profile", "Security", "Feeds", "Export")]
     return Page(title="Account", actions=actions, sections=[
         {"heading": "Profile", "anchor": "profile", "groups": _profile_fields(account),
          "buttons": {"save": Button("Save", functools.partial(_save_profile, visit), "Saved.")}},
@@ -15216,7 +15199,7 @@ def _backup(visit: Visit) -> Any:
         os.unlink(path)         # it is there as long as it is being read
     except (OSError, sqlite3.Error) as error:
         raise StoreUnavailable(f"the backup failed: {error}") from error
-    day = datetime.datetime.fromtimestamp(visit.store.database.clock(), visit.account.zone)
+    day = visit.local(visit.store.database.clock())
     bottle.response.headers.update({
         "Content-Type": "application/vnd.sqlite3", "Cache-Control": "no-store",
         "Content-Length": str(os.fstat(copy.fileno()).st_size),
