@@ -12673,7 +12673,7 @@ title="{{item.name}}"
 <a class="rest note" href="{{root}}{{item.note}}" data-height="{{item.height}}"
 {{"data-open" if item.is_open else ""}}>
 % include("marks", marks=item.marks, is_plain=True)
-{{item.summary}}</a>
+{{item.about}}</a>
 % elif item.marks or item.about:
 <span class=rest>
 % include("marks", marks=[mark for mark in item.marks if mark[0] != "link" or not item.more])
@@ -12821,7 +12821,6 @@ class Entry(Value):
     at: str = ""                    # the provider's title
     read: str = ""                  # what its button that marks it as read, or unread, sends
     note: str = ""                  # the path of its document, which a frame shows below its first words
-    summary: str = ""
     height: int = 0                 # pixels
     is_open: bool = False
     is_new: bool = False
@@ -12845,17 +12844,17 @@ def short_name(name: str) -> tuple[str, str]:
         owner, _, short = (owner.rpartition("/")[0], "", f"{owner.rpartition('/')[2]}/{short}")
     return short, "" if owner == "library" else owner
 
-def _cve_marks(cves: Sequence[str]) -> list[tuple[str, ...]]:
-    """One mark for a row of a list; its title names them all."""
-    return [("bad", cves[0] if len(cves) == 1 else f"{len(cves)} CVEs", "", ", ".join(cves))] if cves else []
+def _those(*rows: tuple[Any, ...]) -> list[tuple[str, ...]]:
+    """The marks of the rows whose first member, a condition, is true."""
+    return [tuple(mark) for does_hold, *mark in rows if does_hold]
 
-def _marks(release: Release, is_excluded: bool = False) -> list[tuple[str, ...]]:
-    marks: list[tuple[str, ...]] = [("warn", "pre-release")] if release.is_prerelease else []
-    if release.step == "major":
-        marks.append(("warn", "major"))
-    if release.is_updated:
-        marks.append(("", "updated"))
-    return marks + _cve_marks(release.cve) + ([("plain", "ignored")] if is_excluded else [])
+def _marks(release: Release, is_excluded: bool = False, is_breaking: bool = False) -> list[tuple[str, ...]]:
+    cves = release.cve      # one mark, whose title names them all
+    return _those(
+        (is_breaking, "warn", "breaking changes"), (release.is_prerelease, "warn", "pre-release"),
+        (release.step == "major", "warn", "major"), (release.is_updated, "", "updated"),
+        (cves, "bad", cves[0] if len(cves) == 1 else f"{len(cves)} CVEs", "", ", ".join(cves)),
+        (is_excluded, "plain", "ignored"))
 
 template_of("""\
 % for field in fields:
@@ -13243,10 +13242,10 @@ class Visit:
         return {"name": name, "at": self.title_of(provider_id), "icon": Icon.of(name, short[:1].upper()),
                 "picture": self.pictures.get(f"picture {provider_id} {owner}", "")}
 
-    def page_of(self, project: Project, version: str | None = None) -> str:
+    def page_of(self, project: Project, version: str | None = None, note: Note | None = None) -> str:
         """Where the provider shows a project's releases, or one of them; "" where the provider is gone."""
         provider = self.providers.get(project.provider)
-        return page_of(provider, project.name, version) if provider else ""
+        return note and note.url or (page_of(provider, project.name, version) if provider else "")
 
     def title_of(self, provider_id: str) -> str:
         return self.providers[provider_id].title if provider_id in self.providers else provider_id
@@ -13573,7 +13572,7 @@ def _release_item(visit: Visit, project: Project, release: Release, note: Note |
     if note:
         lines = [line.lstrip("#*->=_` \t").rstrip() for line in plain_text(note.message).split("\n")]
         more |= {"note": f"/projects/{project.id}/note?version={quote(release.version, safe='')}",
-                 "summary": shortened(" \u00b7 ".join(filter(None, lines)) or note.title or "Notes", 80),
+                 "about": shortened(" \u00b7 ".join(filter(None, lines)) or note.title or "Notes", 80),
                  "height": min(960, 84 + sum(28 + 28 * (len(line) // 75) if line else 12 for line in lines))}
     return Entry(
         release.version, marks=_marks(release, is_excluded(project, release)),
@@ -13617,7 +13616,7 @@ def note_page(visit: Visit, project_id: str) -> str:
     message = _ELEMENTS_THAT_REACH_OUT.sub("&lt;", note.message)
     return NOTE_PAGE.render(
         title=note.title, root=visit.root, theme=visit.account.theme, at=visit.title_of(project.provider),
-        url=note.url or visit.page_of(project, version)) + message
+        url=visit.page_of(project, version, note)) + message
 
 # ---- updates
 _FROM_FILE = [("/projects/import", "Import")]
@@ -13710,15 +13709,16 @@ def _advice_hints(visit: Visit, project: Project, one: Installation) -> list[str
             "." if is_sure else "; of repositories it knows little.")]
 
 def _installation_item(visit: Visit, project: Project, one: Installation) -> Entry:
-    marks, hints = list[tuple[str, ...]](), list[str]()
-    if one.state == "behind":
-        marks += [("bad", pluralize(len(one.cve), "CVE"), "", ", ".join(one.cve))] if one.cve else []
-        marks.append(("warn" if one.step == "major" else "", f"{one.step} \u00b7 {one.behind} behind", "",
-                      f"minor update: {one.line}" if one.line not in ("", one.newest) else ""))
-        marks += [("plain", "another base")] if one.is_other_base else []
-    if one.is_rebuilt or one.state in ("new build", "unsure"):
-        marks.append(("", "new build" if one.state != "unsure" else "unsure"))
-    hints += _doubt(one)
+    hints, is_behind = _doubt(one), one.state == "behind"
+    since = f"?since={quote(one.compared_as, safe='')}" if len(project.installed) > 1 else ""
+    marks = _those(
+        (is_behind and one.cve, "bad", pluralize(len(one.cve), "CVE"), "", ", ".join(one.cve)),
+        (is_behind, "warn" if one.step == "major" else "", f"{one.step} \u00b7 {one.behind} behind", "",
+         f"minor update: {one.line}" if one.line not in ("", one.newest) else ""),
+        (is_behind and one.is_other_base, "plain", "another base"),
+        (one.state == "unsure", "", "unsure"),
+        (one.state == "new build" or one.is_rebuilt and one.state != "unsure", "", "new build"),
+        (one.newest, "link", "What changed", f"/projects/{project.id}/changes{since}"))
     if one.state in ("unknown", "not compared") and not project.health.succeeded_at:
         hints.append(_error_of(visit, project) or "It is compared after the first check.")
     elif one.state == "unknown" and visit.context.inventory.rules_of(project).is_moving(one.version):
@@ -13728,8 +13728,6 @@ def _installation_item(visit: Visit, project: Project, one: Installation) -> Ent
     elif one.state == "unknown":
         hints.append(f"No release is like {one.shown}, so it cannot be compared.")
     newer = f" \u2192 {one.newest}" if one.newest else ""
-    since = f"?since={quote(one.compared_as, safe='')}" if len(project.installed) > 1 else ""
-    marks += [("link", "What changed", f"/projects/{project.id}/changes{since}")] if one.newest else []
     return Entry(
         one.shown + newer, marks=marks, hints=hints, key=project.id,
         when=visit.when(instant_of(one.since), "since") if one.since else ())
@@ -13913,14 +13911,11 @@ def changes_page(visit: Visit, project_id: str) -> Page:
         listed = span.unfolded(found)
         for release, blocks, hint in _note_blocks(visit, listed):
             texts = (line.text for _, lines in blocks for line in lines)
-            marks: list[tuple[str, ...]] = [("warn", "breaking changes")] if says_breaking(texts) else []
-            marks += [("warn", "major")] if release.step == "major" else []
-            marks += _cve_marks(release.cve)
-            if blocks or marks or hint:
-                url = release.note.url if release.note else ""
+            if blocks or hint or release.cve or release.step == "major":
                 sections.append({
-                    "template": "changes", "release": release, "blocks": blocks, "marks": marks, "hint": hint,
-                    "url": url or visit.page_of(project, release.version)})
+                    "template": "changes", "release": release, "blocks": blocks, "hint": hint,
+                    "marks": _marks(release, is_breaking=says_breaking(texts)),
+                    "url": visit.page_of(project, release.version, release.note)})
             else:
                 without.append(release.version)
     count = len(span.unfolded(span.releases))
@@ -13987,15 +13982,12 @@ def _project_items(visit: Visit, projects: Sequence[Project]) -> list[Entry]:
     items, chosen = [], visit.form.texts("project")
     for project in projects:
         error, release = _error_of(visit, project), newest.get(project.source_id)
-        marks = [("bad", "failing")] if error else []
-        if not error and not project.health.succeeded_at:
-            marks.append(("", "first check"))
-        if project.is_muted:
-            marks.append(("plain", "muted"))
-        if release and is_excluded(project, release):
-            marks.append(("plain", "ignored"))
-        if one := project.most_urgent:
-            marks.append(("warn" if project.is_open else "plain", f"you run {one.shown}"))
+        one = project.most_urgent
+        marks = _those(
+            (error, "bad", "failing"), (not error and not project.health.succeeded_at, "", "first check"),
+            (project.is_muted, "plain", "muted"),
+            (release and is_excluded(project, release), "plain", "ignored"),
+            (one, "warn" if project.is_open else "plain", f"you run {one.shown}" if one else ""))
         marks += sorted(("plain", name) for id_, name in visit.tags.items() if id_ in project.tags)
         items.append(Entry(
             release.version if release else "", path=f"/projects/{project.id}", box=project.id,
@@ -14240,8 +14232,7 @@ def _scan_item(visit: Visit, row: ScanRow, ticked: Collection[str] | None) -> En
     assert row.provider
     box = compact_json({"provider": row.provider.id, "name": row.name, "version": row.pin.version,
                         "digest": row.pin.digest, "direct": row.pin.is_direct, "options": row.pin.options})
-    marks = [_TRACKED] if row.outcome == "tracked" else []
-    marks += [("plain", "indirect")] if not row.pin.is_direct else []
+    marks = _those((row.outcome == "tracked", *_TRACKED), (not row.pin.is_direct, "plain", "indirect"))
     return Entry(row.pin.version or row.pin.digest[:19], path=f"/projects?q={quote(row.name)}",
                  **visit.about(row.provider.id, row.name),
                  box=box, is_chosen=row.pin.is_direct if ticked is None else box in ticked, marks=marks,
@@ -14328,13 +14319,6 @@ def _health_item(visit: Visit, project: Project) -> Entry:
         buttons={"check": Button("Check now", lambda: projects.check_soon(visit.account.id, [project.id]),
                                  "Checking now.")})
 
-def _failure_of(visit: Visit, project: Project) -> list[str]:
-    """What the page of a project says where it cannot be checked."""
-    error, health = _error_of(visit, project), project.health
-    missing = f" Missing since {visit.moment(health.missing_since)}; next try " \
-              f"{visit.when(health.next_check_at)[2]}." if health.missing_since else ""
-    return [f"Check failed: {error.rstrip('.')}.{missing}"] if error else []
-
 @page_at("/projects/<project_id>")
 def project_page(visit: Visit, project_id: str) -> Page:
     project, store, query = _project_at(visit, project_id), visit.store, visit.query
@@ -14345,7 +14329,9 @@ def project_page(visit: Visit, project_id: str) -> Page:
         given = {name: visit.form.text(name) for name in ("version", "place")}
         doubt = install(Call(visit.context, visit.account.id, (), {GIVEN: given}), project)
         raise SeeOther(visit.path, f"Saved.{doubt}")
-    installed = _installed_items(visit, project)
+    error, health, installed = _error_of(visit, project), project.health, _installed_items(visit, project)
+    missing = f" Missing since {visit.moment(health.missing_since)}; next try " \
+              f"{visit.when(health.next_check_at)[2]}." if health.missing_since else ""
     answers = [Entry(version, buttons=_answer_buttons(visit, project, version, None),
                      about=f"and tags like it {'follow' if does else 'do not follow'} what you run")
                for version, does in project.version_answers]
@@ -14356,7 +14342,8 @@ def project_page(visit: Visit, project_id: str) -> Page:
         _place_field("What you call the machine, if there are several. Replaces what was recorded for it.",
                      [one for one in store.projects.places(visit.account.id) if one])]
     return Page(
-        title=project.name, crumbs=_TO_PROJECTS, faults=_failure_of(visit, project),
+        title=project.name, crumbs=_TO_PROJECTS,
+        faults=[f"Check failed: {error.rstrip('.')}.{missing}"] if error else [],
         actions=[(f"{visit.path}/options", "Options"),
                  (f"/deliveries?project={project.id}", "Delivery history")], above=[
             {"items": [_health_item(visit, project)]},
@@ -14370,7 +14357,7 @@ def project_page(visit: Visit, project_id: str) -> Page:
                 for at, release in enumerate(releases)],
              "pages": visit.pager(number < total, number, total),
              "empty": "No matching release." if text or is_final else
-             "The provider lists none." if project.health.succeeded_at else "No release is known yet."}],
+             "The provider lists none." if health.succeeded_at else "No release is known yet."}],
         filters=_search(visit, "Search releases", check_field("final", "Hide pre-releases", is_final)))
 
 def _installed_items(visit: Visit, project: Project) -> list[Entry]:
@@ -15262,7 +15249,7 @@ def _feed_entry(visit: Visit, one: ReleaseListItem) -> dict[str, Any]:
         "title": f"{project.name} {release.version}" + (f" ({', '.join(marks)})" if marks else ""),
         "provider": project.provider, "published": release.date, "content": content,
         "updated": timestamp(one.found_at) if one.found_at and release.is_updated else release.date,
-        "url": (note.url if note else "") or visit.page_of(project, release.version)}
+        "url": visit.page_of(project, release.version, note)}
 
 def conditional_response(text: str | bytes, content_type: str, seconds: int) -> bytes:
     """The body of an answer that is no page; empty, with 304, where the client has it already. What XML
