@@ -13719,12 +13719,10 @@ def _installation_item(visit: Visit, project: Project, one: Installation) -> Ent
         (one.state == "unsure", "", "unsure"),
         (one.state == "new build" or one.is_rebuilt and one.state != "unsure", "", "new build"),
         (one.newest, "link", "What changed", f"/projects/{project.id}/changes{since}"))
-    if one.state in ("unknown", "not compared") and not project.health.succeeded_at:
-        hints.append(_error_of(visit, project) or "It is compared after the first check.")
+    if one.state == "not compared" or one.state == "unknown" and not project.health.succeeded_at:
+        hints.append(_error_of(visit, project) or "It is not compared yet.")
     elif one.state == "unknown" and visit.context.inventory.rules_of(project).is_moving(one.version):
         hints.append("Floating tag: its digest is compared, and you are notified of new builds.")
-    elif one.state == "not compared":
-        hints.append("It is not compared yet.")
     elif one.state == "unknown":
         hints.append(f"No release is like {one.shown}, so it cannot be compared.")
     newer = f" \u2192 {one.newest}" if one.newest else ""
@@ -14289,8 +14287,6 @@ def _add_lines(visit: Visit, lines: Sequence[str], added: list[Project], tracked
             try:
                 left = max(0.0, end - time.monotonic())
                 added.append(await_first_check(store, project, source, since, left))
-            except AlreadyTracked:
-                tracked.append(project.name)
             except Invalid as fault:
                 wrong[line] = fault
 
@@ -15090,27 +15086,22 @@ def _mail_url(form: Form, saved: str) -> str:
 
 def _stored_settings(visit: Visit, states: Iterable[SettingState]) -> list[Entry]:
     """Every setting that is not at its default; of a keyed one each key."""
-    own = {(name, text.partition("=")[0]) for name, texts in visit.store.config.all().items()
-           for text in texts}
-    items = []
+    stored, rows = visit.store.config.all(), list[tuple[str, str, str, str]]()
+    own = {(name, text.partition("=")[0]) for name, texts in stored.items() for text in texts}
     for row, state in ((state.row, state) for state in states if state.source != "default"):
         for text in state.texts if row.is_keyed else [", ".join(state.texts)]:
             key = text.partition("=")[0] if row.is_keyed else ""
-            remove = Button("Delete", functools.partial(visit.context.config.unset, row.name, key),
-                            f"Deleted {row.name} {key}".rstrip() + ".")
             is_own = (row.name, key) in own if key else state.source != "flag"
-            items.append(Entry(
-                name=row.name, about=text, key=f"{row.name} {key}".rstrip(),
-                end="set here" if is_own else f"set by {row.flag} or {row.variable}",
-                buttons={"remove": remove} if is_own else {}))
-    if "containers" in visit.store.config.all():
-        forget = Button("Delete", functools.partial(visit.context.config.unset, "containers"), "Deleted.")
-        items.append(Entry(name="containers", about="read every hour", key="containers",
-                           buttons={"remove": forget}))
-    items += [Entry(name="token", about=words) for words, _ in visit.context.refused_tokens.values()]
-    return items + [Entry(name="token", about=f"{one.id}=***", end=f"set by {one.token_variable}")
-                    for one in visit.providers.values()
-                    if one.dialect.auth and os.environ.get(one.token_variable)]
+            rows.append((row.name, key, text, "" if is_own else f"{row.flag} or {row.variable}"))
+    rows += [("containers", "", "read every hour", "")] if "containers" in stored else []
+    rows += [("token", "", f"{one.id}=***", one.token_variable) for one in visit.providers.values()
+             if one.dialect.auth and os.environ.get(one.token_variable)]
+    items = [Entry(
+        name=name, about=text, key=f"{name} {key}".rstrip(), end=f"set by {by}" if by else "set here",
+        buttons={} if by else {"remove": Button("Delete", functools.partial(
+            visit.context.config.unset, name, key), f"Deleted {name} {key}".rstrip() + ".")})
+             for name, key, text, by in rows]
+    return items + [Entry(name="token", about=words) for words, _ in visit.context.refused_tokens.values()]
 
 def _changed_settings(visit: Visit, states: Iterable[SettingState]) -> dict[str, list[str]]:
     """The texts of the settings that the form changes; of a default none. Raises Invalid."""
