@@ -12760,16 +12760,11 @@ class Field(Value):
     @property
     def attributes(self) -> dict[str, str]:
         """Those of the control, of whichever element it is."""
-        found = {"id": self.key, "name": self.name, **self.more}
-        if self.proposed:
-            found["list"] = f"{self.key}-list"
-        if self.is_required:
-            found["required"] = "required"
-        if self.is_wrong:
-            found["aria-invalid"] = "true"
-        if self.hint:
-            found["aria-describedby"] = f"{self.key}-about"
-        return found
+        key = self.key
+        others = {"list": self.proposed and f"{key}-list", "required": self.is_required and "required",
+                  "aria-invalid": self.is_wrong and "true", "aria-describedby": self.hint and f"{key}-about"}
+        return {"id": key, "name": self.name, **self.more, **{
+            name: str(value) for name, value in others.items() if value}}
 
 def check_field(name: str, label: str, is_ticked: bool = False, hint: str = "") -> Field:
     return Field(name, "", type="checks", hint=hint, choices=[("yes", label)],
@@ -14307,8 +14302,7 @@ def _health_item(visit: Visit, project: Project) -> Entry:
     title = visit.title_of(project.provider)
     notes = _sentence(": ".join(filter(None, (place and f"Notes from {place}", project.notes_state))))
     return Entry(
-        name=title, icon=Icon.of(project.provider), at=title,
-        url=visit.page_of(project),
+        name=title, icon=Icon.of(project.provider), at=title, url=visit.page_of(project),
         marks=[("plain", name) for id_, name in visit.tags.items() if id_ in project.tags],
         about=f"formerly {project.former_name}" if project.former_name else "",
         hints=[hint, project.note, notes],
@@ -14401,9 +14395,7 @@ def options_page(visit: Visit, project_id: str) -> Page:
 
 def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
     """What a project's options are, by the legend that they stand below."""
-    rules, of_kinds = project.exclude_version_regexp, dict[str, list[tuple[str, str]]]()
-    for one in visit.destinations:
-        of_kinds.setdefault(one.kind, []).append((one.id, one.name))
+    rules, those = project.exclude_version_regexp, visit.destinations
     fields_of = functools.partial(option_fields, PROJECT_OPTIONS, project)
     return {"Filters": [
         *fields_of("Filters"),
@@ -14418,9 +14410,10 @@ def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
         *(dataclasses.replace(field, hint=_NO_MAIL_SERVER) if field.name == "email_notification"
           and not visit.settings.smtp_url else field for field in fields_of("Notify")),
         *(Field(KIND_FIELDS[kind], "Email addresses" if kind == "email" else visit.kinds[kind].title,
-                type="checks", choices=choices, chosen=project.destinations.get(kind, ()),
-                hint="None selected means all of them." if at == 0 else "")
-          for at, (kind, choices) in enumerate(of_kinds.items())),
+                type="checks", choices=[(one.id, one.name) for one in those if one.kind == kind],
+                hint="None selected means all of them." if kind == those[0].kind else "",
+                chosen=project.destinations.get(kind, ()))
+          for kind in dict.fromkeys(one.kind for one in those)),
     ], "Labels": [
         *_tag_fields(visit, "tags", "Tags", project.tags),
         Field("new_tags", "New tags (optional)", hint="Separate them with commas."),
@@ -14660,32 +14653,30 @@ def history_page(visit: Visit) -> Page:
     query, store, account_id = visit.query, visit.store, visit.account.id
     destination, project_id = query.text("destination"), query.text("project")
     state, number = query.one_of("state", "", *DELIVERY_STATES) or None, query.page()
-    size, items = ROWS, list[Entry]()
     found = store.outbox.history(account_id, destination_id=destination, project_id=project_id, state=state,
-                                 limit=size + 1, offset=(number - 1) * size)
-    events = [list(those) for _, those in itertools.groupby(found[:size], lambda one: one.event_id)]
-    for deliveries in events:
-        one = deliveries[0]
+                                 limit=ROWS + 1, offset=(number - 1) * ROWS)
+    shown, items = found[:ROWS], list[Entry]()
+    for _, (one, *others) in itertools.groupby(shown, lambda one: one.event_id):
         about = visit.about(one.provider, one.project) if one.provider else {
             "name": one.project, "icon": Icon.of(one.kind)}
         items.append(Entry(
             one.version or _EVENT_NAMES[one.event], f"/projects/{one.project_id}" if one.project_id else "",
             **about, when=visit.when(one.created_at),
             marks=[(_STATE_MARKS[each.state], f"{visit.label_of(each.kind, each.destination)}: {each.state}",
-                    f"/deliveries/{each.id}") for each in reversed(deliveries)]))
-    here = {those[0].project_id: those[0].project for those in events}
+                    f"/deliveries/{each.id}") for each in (*reversed(others), one)]))
+    here = {one.project_id: one.project for one in shown}
     project = store.projects.get(account_id, project_id) if project_id else None
     def resend() -> None:
         _count_test(visit)
         store.outbox.resend(account_id, destination_id=destination)
-    can_resend = destination and any(one.state == "failed" for those in events for one in those)
+    can_resend = destination and any(one.state == "failed" for one in shown)
     return _show_lists(
         "Delivery history" + (f" of {project.name}" if project else ""), {}, [
             {"items": items, "looks": "history", "hint": "History is kept for 30 days.", "form_class": "",
              "buttons": {"resend": Button("Send again all that failed there", resend,
                                           "All that failed there will be sent again.")}
              if can_resend else {}}],
-        pages=visit.pager(len(found) > size, number), drawing="notifications",
+        pages=visit.pager(len(found) > ROWS, number), drawing="notifications",
         nothing="No matching deliveries." if destination or project_id or state else "Nothing was sent yet.",
         crumbs=_TO_HISTORY if project else _TO_NOTIFICATIONS,
         filters=[
