@@ -462,7 +462,6 @@ class Settings:
             *((texts.get(row.name), f"config {row.name}") for texts in stored if row.is_stored)])
 
     def quota_of(self, name: str) -> int:
-        """How much of something an account may have."""
         return dict(self.quota).get(name, QUOTAS[name])
 
     @classmethod
@@ -4828,8 +4827,7 @@ class Fetcher:
             self.stopping.wait(wait)    # then the exchange ends, too
 
     def _apply_rate_limit(self, host: _Host, answer: Answer, is_of_picture: bool) -> Answer:
-        """The answer. A host that asks for patience, or whose quota is spent, is left alone for as long; but
-        what is refused to pictures is no reason to check nothing."""
+        """The answer. A host that asks for patience is left alone for as long, if not for a picture."""
         left, wait = requests_left(answer.headers), requested_wait(answer.headers)
         has_wait = answer.status in (403, 503) and "retry-after" in answer.headers
         is_refused = answer.status == 429 or has_wait or answer.status == 403 and left == 0
@@ -11439,7 +11437,6 @@ def _once(shared: dict[str, Any], name: str, value: dict[str, Any]) -> dict[str,
 
 def _operation(context: Context, shared: dict[str, Any], method: str, path: str,
                route: Route) -> dict[str, Any]:
-    """What one method of a path does."""
     about, is_open = route.about or " ".join((route.handler.__doc__ or "").split()), path == "openapi.json"
     schemas, required = dict[str, Any](), set[str]()
     if method != "DELETE" and not is_open:
@@ -13293,12 +13290,10 @@ class Visit:
             name: value for name, value in (given | changes).items() if value != ""})
         return f"{self.path}?{query}" if query else self.path
 
-    def pager(self, has_more: bool, number: int, last: int = 0) -> list[tuple[str, str, str]]:
-        """Links to the previous and next page; where ``last`` is known, also to the first and the last."""
-        steps = [("first", "First page", 1, last and number > 2),
-                 ("prev", "Previous page", number - 1, number > 1),
-                 ("next", "Next page", number + 1, has_more),
-                 ("last", f"Last page, {last}", last, last > number + 1)]
+    def pager(self, has_more: bool, number: int) -> list[tuple[str, str, str]]:
+        """Links to the previous and next page."""
+        steps = [("prev", "Previous page", number - 1, number > 1),
+                 ("next", "Next page", number + 1, has_more)]
         return [(rel, name, self.link(page=at)) for rel, name, at, is_there in steps if is_there]
 
     def paged(self, items: Sequence[Entry]) -> dict[str, Any]:
@@ -13520,7 +13515,6 @@ def releases_page(visit: Visit) -> Page:
             check_field("unread", "Unread", is_unread), check_field("security", "Security", is_security)))
 
 def _first_steps(visit: Visit) -> list[dict[str, Any]]:
-    """What is left to set up, until all is done."""
     projects, account, forge = visit.store.projects, visit.account, visit.providers.get("github")
     providers = projects.providers(account.id)
     steps = [("/projects/add", "Add projects", bool(providers)),
@@ -13558,7 +13552,6 @@ def _filters(visit: Visit, label: str, nothing: str, *others: Field) -> dict[str
             "next_step": ("/projects/add", "Add your first project") if not providers else None}
 
 def _search(visit: Visit, label: str, *others: Field) -> list[Field]:
-    """Fields that narrow a list, a box for words first."""
     text = visit.query.text("q") or ""
     return [Field("q", label, text, type="search", more={"placeholder": label}), *others]
 
@@ -13924,7 +13917,7 @@ def changes_page(visit: Visit, project_id: str) -> Page:
             {"intro": words if count else nothing, "items": [Entry(name="Fixes", marks=[
                 ("bad", cve, f"https://www.cve.org/CVERecord?id={cve}") for cve in span.cve])]
              if span.cve else ()},
-            *sections, {"pages": visit.pager(number < total, number, total)}])
+            *sections, {"pages": visit.pager(number < total, number)}])
 
 # ---- projects
 _SORTS = {"updated": "Newest release", "updated-reverse": "Oldest release", "added": "Last added",
@@ -14233,7 +14226,6 @@ def _scan_item(visit: Visit, row: ScanRow, ticked: Collection[str] | None) -> En
                      ["with " + ", ".join(row.pin.options).replace("_", " ")] if row.pin.options else [])])
 
 def _added_summary(added: Sequence[str], tracked: Sequence[str]) -> str:
-    """What became of the lines; the names of a few."""
     lists = (f"Added {pluralize(len(added), 'project')}", added), (f"{len(tracked)} already tracked", tracked)
     return "; ".join(words + (f": {', '.join(names)}" if len(names) < 4 else "")
                      for words, names in lists if names)
@@ -14345,7 +14337,7 @@ def project_page(visit: Visit, project_id: str) -> Page:
                 _release_item(visit, project, release, notes.get(release.version),
                               is_open=at == 0 and number == 1 and not text)
                 for at, release in enumerate(releases)],
-             "pages": visit.pager(number < total, number, total),
+             "pages": visit.pager(number < total, number),
              "empty": "No matching release." if text or is_final else
              "The provider lists none." if health.succeeded_at else "No release is known yet."}],
         filters=_search(visit, "Search releases", check_field("final", "Hide pre-releases", is_final)))
@@ -14850,8 +14842,6 @@ def export_page(visit: Visit) -> bytes:
         "Content-Disposition": f'attachment; filename="releasetrack.{name}"'})
     return text.encode("utf-8", "replace")
 
-_THEMES = {"": "Same as system", "light": "Light", "dark": "Dark"}
-
 def _profile_fields(account: Account) -> dict[str, list[Field]]:
     zone, = option_fields(ACCOUNT_OPTIONS, account)
     return {"": [
@@ -14861,7 +14851,8 @@ def _profile_fields(account: Account) -> dict[str, list[Field]]:
         Field("present", "Current password", type="password", more=_CURRENT_PASSWORD,
               hint="Only needed to change the email address."),
         dataclasses.replace(zone, proposed=_time_zones(), hint=f"{zone.hint} Type a city to find it."),
-        Field("theme", "Theme", account.theme, "select", choices=list(_THEMES.items())),
+        Field("theme", "Theme", account.theme, "select", choices=[
+            ("", "Same as system"), ("light", "Light"), ("dark", "Dark")]),
     ], "Notifications": option_fields(ACCOUNT_OPTIONS, account, "Notifications")}
 
 def _save_profile(visit: Visit) -> None:
@@ -14870,7 +14861,7 @@ def _save_profile(visit: Visit) -> None:
     with fields.collecting():
         read_email(email)
     changes = account_changes(account, fields) | {"email": email}
-    changes |= {"theme": theme} if (theme := visit.form.text("theme")) in _THEMES else {}
+    changes |= {"theme": theme} if (theme := visit.form.text("theme")) in ("", "light", "dark") else {}
     if email != account.email:
         if visit.settings.auth_header:      # else somebody could take the address of who has not come yet
             raise Invalid(Problem("email", "cannot be changed while a proxy signs people in by it"))
@@ -14991,10 +14982,7 @@ def settings_page(visit: Visit) -> Page:
         those = [one for one in states if one.row.name in names.split()]
         def save() -> None:
             for name, texts in _changed_settings(visit, those).items():
-                if texts:
-                    config.set(name, texts)
-                else:
-                    config.unset(name)
+                config.set(name, texts) if texts else config.unset(name)
         buttons = {f"{legend} save": Button("Save", save, "Saved.")}
         if legend == "Mail":
             buttons["test_mail"] = Button("Send a test mail", functools.partial(_try_mail, visit, those))
@@ -15003,7 +14991,6 @@ def settings_page(visit: Visit) -> Page:
             if one.row.name == "smtp_url" and one.source != "flag" else [_control_of(one)])]
         return {"heading" if legend in ("Mail", "Checking") else "fold": legend, "fields": fields,
                 "is_open": visit.pressed in buttons, "buttons": buttons}
-    mail, checking, *more = itertools.starmap(form_of, _SETTING_SECTIONS.items())
     tokens = {
         "heading": "Provider tokens", "anchor": "tokens", "buttons": {"save_token": Button(
             "Save the token", lambda: config.set(
@@ -15027,7 +15014,7 @@ def settings_page(visit: Visit) -> Page:
                "none": "None. The defaults are in use."}
     return Page(title="Settings", sections=[
         {"intro": "Changes apply at once, to the running service and to all commands. Secrets are not shown "
-         "again."}, tokens, mail, checking, providers, *more, changed])
+         "again."}, tokens, *itertools.starmap(form_of, _SETTING_SECTIONS.items()), providers, changed])
 
 def _control_of(state: SettingState) -> Field:
     """The field of a setting. One that a flag sets is shown and cannot be changed; a secret is not shown."""
@@ -15072,8 +15059,8 @@ def _mail_url(form: Form, saved: str) -> str:
         raise Invalid(Problem("password", f"must be typed, for {user} at {host}") if user else Problem(
             "user", "is required with a password"))
     login = f"{quote(user, safe='')}:{secret}@" if user else ""
-    place = f"[{host}]" if ":" in host else host
-    return f"{scheme}://{login}{place}{':' if port else ''}{port}" if host else ""
+    host = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{login}{host}{':' if port else ''}{port}" if host else ""
 
 def _stored_settings(visit: Visit, states: Iterable[SettingState]) -> list[Entry]:
     """Every setting that is not at its default; of a keyed one each key."""
@@ -15125,21 +15112,19 @@ def _try_mail(visit: Visit, states: Iterable[SettingState]) -> dict[str, Any]:
     destination = Destination(make_id(), visit.account.id, "email", "test", about, "")
     return _tried(visit, destination, settings)
 
-_HEALTH_NAMES = {"store": "Database", "tracker": "Checks", "courier": "Deliveries"}
-
-_FACT_NAMES = {"due_sources": "checks due", "pending_deliveries": "messages waiting",
-               "behind_projects": "outdated", "unsure_projects": "version unclear",
-               "security_projects": "with security fixes", "major_projects": "major updates"}
+_STATUS_NAMES = {"store": "database", "tracker": "checks", "courier": "deliveries",
+                 "due_sources": "checks due", "pending_deliveries": "messages waiting",
+                 "behind_projects": "outdated", "unsure_projects": "version unclear",
+                 "security_projects": "with security fixes", "major_projects": "major updates"}
 
 @page_at("/status", "admin")
 def status_page(visit: Visit) -> Any:
     if visit.result:
         return visit.result
     store, sources = visit.store, visit.store.sources.all()
-    facts = {_FACT_NAMES.get(name, name.replace("_", " ")): str(n) for name, n in store.counts().items()}
-    database = store.database
-    facts |= {"size": f"{database.size() / MIB:,.1f} MiB", "file": os.path.basename(database.path),
-              "version": __version__}
+    facts = {_STATUS_NAMES.get(name, name.replace("_", " ")): f"{n}" for name, n in store.counts().items()}
+    facts |= {"size": f"{store.database.size() / MIB:,.1f} MiB", "version": __version__,
+              "file": os.path.basename(store.database.path)}
     tracked = store.projects.ids_by_key(visit.account.id)
     return Page(title="Status", sections=[
         {"heading": "Failing sources", "none": "None.", "items": [Entry(
@@ -15153,7 +15138,7 @@ def status_page(visit: Visit) -> Any:
             when=visit.when(one.failing_since)) for one in store.destinations.failing()[:50]]},
         {"heading": "Service", "looks": "facts", "form_class": "", "is_main": False,
          "buttons": {"backup": Button("Download a backup", functools.partial(_backup, visit))}, "items": [
-             *(Entry(_HEALTH_NAMES[name], marks=[("good" if state == "ok" else "bad", state)])
+             *(Entry(_STATUS_NAMES[name].capitalize(), marks=[("good" if state == "ok" else "bad", state)])
                for name, state in visit.context.health().items()),
              *(Entry(name.capitalize(), about=text) for name, text in facts.items()),
              *(Entry(what.capitalize(), marks=[("bad", "not asked")], hints=[words])
