@@ -12642,7 +12642,7 @@ template_of("""\
 % end
 <ul class="list {{get("looks", "")}}">
 % for item in items:
-<li {{"class=unseen" if item.is_new else ""}}>
+<li{{" class=unseen" if item.is_new else ""}}>
 % if item.box:
 <input type="checkbox" form="bulk" name="project" value="{{item.box}}" aria-label="{{item.name}}"
 {{"checked" if item.is_chosen else ""}}>
@@ -12676,8 +12676,7 @@ title="{{item.name}}"
 % include("marks", marks=[mark for mark in item.marks if mark[0] != "link" or not item.more])
 {{item.about}}</span>
 % end
-<div class=end>
-{{item.end}}
+<div class=end>{{item.end}}
 % if item.more:
 % include("marks", marks=[mark for mark in item.marks if mark[0] == "link"])
 % end
@@ -13702,7 +13701,7 @@ def _installation_item(visit: Visit, project: Project, one: Installation) -> Ent
     marks = _those(
         (is_behind and one.cve, "bad", pluralize(len(one.cve), "CVE"), "", ", ".join(one.cve)),
         (is_behind, "warn" if one.step == "major" else "", f"{one.step} \u00b7 {one.behind} behind", "",
-         f"minor update: {one.line}" if one.line not in ("", one.newest) else ""),
+         f"minor: {one.line}" if one.line not in ("", one.newest) else ""),
         (is_behind and one.is_other_base, "plain", "another base"),
         (one.state == "unsure", "", "unsure"),
         (one.state == "new build" or one.is_rebuilt and one.state != "unsure", "", "new build"),

@@ -13275,7 +13275,7 @@ def test_updates_page_lists_what_is_behind_and_what_can_be_done(world, visitor):
     shown = text_of(page)
     assert shown.index("fixed o") < shown.index("major o") and "2 behind \xb7 1 with security fixes \xb7 1 major" in shown and "1 CVE" in shown
     titles = [one["title"] for one in page.html.select("#found .mark[title]")]
-    assert "1.0 \u2192 2.0 major \xb7 2 behind nas, vps What changed" in shown and {"CVE-2026-1234", "minor update: 1.1"} <= {*titles}
+    assert "1.0 \u2192 2.0 major \xb7 2 behind nas, vps What changed" in shown and {"CVE-2026-1234", "minor: 1.1"} <= {*titles}
     for query, names, words in [("place=vps", ["o/major"], "Up to date: 1"), (f"tag={tag.id}", ["o/fixed"], "1 found"), ("q=MAJ", ["o/major"], "1 found"),
                                 ("q=none", [], "Nothing that matches is behind.")]:
         found = text_of(visitor.get(f"/updates?{query}"), "#found")
