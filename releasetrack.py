@@ -9100,6 +9100,7 @@ class Message(Value):
     batch: Sequence[Delivery]
     service: Settings
     now: float
+    sender = property(lambda self: sender_of(self.service))     # of mail
 
     @property
     def id(self) -> str:
@@ -9570,7 +9571,7 @@ def _email(message: Message) -> Mail:
     """Text and HTML: RFC 5322, 2369 (List-Unsubscribe), 2919 (List-Id), 3834 (Auto-Submitted). The Message-ID
     stays, so that mail programs recognize a duplicate."""
     mail = email.message.EmailMessage(email.policy.SMTP.clone(cte_type="7bit"))
-    sender, base = sender_of(message.service), message.service.base_url
+    sender, base = message.sender, message.service.base_url
     domain = sender.partition("@")[2]
     recipient = message.settings["to"] or message.batch[0].account.email
     if not MAIL_ADDRESS.fullmatch(recipient):
@@ -13001,7 +13002,7 @@ class SeeOther(Exception):
         super().__init__(path)
         self.path, self.flash, self.undo = path, flash, undo
 
-_SESSION, _FLASH, _HIDDEN_STEPS = "releasetrack", "releasetrack-flash", "releasetrack-hidden"    # cookies
+_SESSION, _FLASH, _HIDDEN = "releasetrack", "releasetrack-flash", "releasetrack-hidden"    # cookies
 # buttons that undo, or go on
 _UNDO = re.compile(r"latest|show|\S+ (?:resume|show|undo .*)|unread [0-9,]+|until [0-9]{1,10}\.[0-9]{1,9}")
 _OWN_PATH = re.compile(r"/(?![/\\])[!-~]{0,1500}")            # of a page, and of no other host
@@ -13522,10 +13523,9 @@ def _first_steps(visit: Visit) -> list[dict[str, Any]]:
     if forge and account.is_admin and "github" in providers:
         steps.append(("/settings#tokens", "Add a GitHub token (full release history)",
                       bool(provider_token(visit.settings, forge))))
-    if all(is_done for *_, is_done in steps) or visit.cookie(_HIDDEN_STEPS):
+    if all(is_done for *_, is_done in steps) or visit.cookie(_HIDDEN):
         return []
-    hide = Button("Hide", lambda: visit.set_cookie(_HIDDEN_STEPS, "yes", 365 * DAY),
-                  "Hidden in this browser.")
+    hide = Button("Hide", lambda: visit.set_cookie(_HIDDEN, "yes", 365 * DAY), "Hidden in this browser.")
     items = [Entry(path=path, name=name, icon=Icon(4, "check") if is_done else Icon(11, "dot"),
                    marks=[("good", "done")] if is_done else (), buttons={
                        "hide": hide} if path == steps[-1][0] else {}) for path, name, is_done in steps]
