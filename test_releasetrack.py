@@ -1367,6 +1367,7 @@ def test_pattern_excludes_matches_and_inverse_the_rest_of_versions_as_they_are()
     odd = ["line\nbreak", '"quoted"', "é", "\ud800", "x" * 200, ""]
     assert ruled_out(HELPER, [("^line\nbreak$|^\"quoted\"$|^é$|^\ud800$|^x{200}$|^$", False)], odd) == [True] * 6
 
+@pytest.mark.slow
 def test_pattern_that_takes_too_long_excludes_nothing():
     for evil in ((BACKTRACKING, False), (SLOW_TO_COMPILE + "[!-\uffff]" * 300, True)):
         found, wrong = HELPER.match([evil, ("(", True), ("rc", False)], ["a" * 40 + "!", "1-rc"])
@@ -8195,6 +8196,7 @@ def test_due_sources_of_an_account_do_not_hide_another_s(world):
     store.projects.remove(shared.id)
     assert due() == {me.id: 5, other.id: 2}
 
+@pytest.mark.slow
 def test_what_a_stop_cuts_short_is_as_it_was(world, listen, watch):
     """Neither a fault of the other side's, nor an attempt, nor put off."""
     ends = threading.Event()
@@ -8645,6 +8647,7 @@ def test_claim_takes_whole_digests(world):
         assert len(claimed) - len(digest_ids) == min(before, limit)
         assert world.store.outbox.claim(topic.id, limit, "other", now) == []
 
+@pytest.mark.slow
 def test_two_couriers_send_no_duplicates_each_destination_s_in_order_and_whole_digests(world, listen):
     under_way = Counter[str]()
     def answer(seen: Seen) -> int:
@@ -10045,6 +10048,7 @@ def test_scan_to_what_is_no_releasetrack_is_refused(world, stack, listen, status
     code, out, errors = world.command("scan", str(stack), "--to", there.url)
     assert (code, out) == (1, "") and "it is no releasetrack" in errors
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answers, status, requests, words", [
     ([(503, "1"), (429, "1")], 0, 3, ""), ([(429, "1")] * 9, 1, 3, "status 429"), ([(503, "301")], 1, 1, "status 503")])
 def test_scan_to_a_busy_server_waits_as_retry_after_says(world, stack, listen, answers, status, requests, words):
@@ -14219,6 +14223,7 @@ def test_serve_records_for_commands_what_it_was_started_with_but_secrets(serve, 
     assert process.end() == 0 and recorded() == kept
     assert serve("--brand", "Acme").end() == 0 and recorded() == {"brand": "Acme"}
 
+@pytest.mark.slow
 def test_on_release_is_called_once_a_release_is_stored(tmp_path, forge):
     before = set(threading.enumerate())     # those of other tests' services among them
     world, heard = World(tmp_path, provider=(forge.flag,), poll_interval=1), []
