@@ -4827,7 +4827,7 @@ class Fetcher:
             self.stopping.wait(wait)    # then the exchange ends, too
 
     def _apply_rate_limit(self, host: _Host, answer: Answer, is_of_picture: bool) -> Answer:
-        """The answer. A host that asks for patience is left alone for as long, if not for a picture."""
+        """The answer. A host that asks for patience is left alone for as long; pictures hold up no checks."""
         left, wait = requests_left(answer.headers), requested_wait(answer.headers)
         has_wait = answer.status in (403, 503) and "retry-after" in answer.headers
         is_refused = answer.status == 429 or has_wait or answer.status == 403 and left == 0
@@ -12996,14 +12996,14 @@ PAGE = template_of("""\
 
 # ---- who is there, and what they sent
 class SeeOther(Exception):
-    """Redirect to another page of ours, which begins with the ``flash`` message. ``undo``: the name of a
-    button of the page that is left, which undoes what was done."""
+    """Redirect to another page of ours, which begins with the ``flash`` message. ``undo``: the button beside
+    it, one of _UNDO: of the page that is left, which undoes what was done, or "latest", of the next page."""
     def __init__(self, path: str, flash: str = "", undo: str = "") -> None:
         super().__init__(path)
         self.path, self.flash, self.undo = path, flash, undo
 
 _SESSION, _FLASH, _HIDDEN = "releasetrack", "releasetrack-flash", "releasetrack-hidden"    # cookies
-# buttons that undo, or go on
+# What the button beside a flash message may press: what undoes, or sends the latest release.
 _UNDO = re.compile(r"latest|show|\S+ (?:resume|show|undo .*)|unread [0-9,]+|until [0-9]{1,10}\.[0-9]{1,9}")
 _OWN_PATH = re.compile(r"/(?![/\\])[!-~]{0,1500}")            # of a page, and of no other host
 
