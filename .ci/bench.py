@@ -27,6 +27,7 @@ disk mounts a small one, which takes root, and is skipped without.
 Loopback only. The program, the floor, the load, the receivers and the forge are a process each. Stores lie in a
 temporary folder; it must be on a disk (TMPDIR chooses), or what is durable costs nothing.
 """
+
 from __future__ import annotations
 
 import abc
@@ -69,28 +70,33 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 PROGRAM = pathlib.Path(__file__).resolve().parent.parent / "releasetrack.py"
-PROJECTS, RELEASES = 100, 50        # of the store that is served
-MANY_PROJECTS, LARGE = 2000, 10_000     # of the one whose pages are looked at, and with --large
-TEMPLATES = 50                      # projects of a store that are not copies
-RUNS = 5                            # of a figure and of its floor, in turn
-CALLS = 200                         # of the application in one run
-SEED = 5                            # of all that is random
-WARM_UP = 0.2                       # seconds of load that do not count
-PATIENCE = 60.0                     # seconds after which whatever does not come is given up
+PROJECTS, RELEASES = 100, 50  # of the store that is served
+MANY_PROJECTS, LARGE = 2000, 10_000  # of the one whose pages are looked at, and with --large
+TEMPLATES = 50  # projects of a store that are not copies
+RUNS = 5  # of a figure and of its floor, in turn
+CALLS = 200  # of the application in one run
+SEED = 5  # of all that is random
+WARM_UP = 0.2  # seconds of load that do not count
+PATIENCE = 60.0  # seconds after which whatever does not come is given up
 # A provider's address that nothing listens at; no source of it is due before the bench is over.
 PROVIDER = "bench=forgejo:http://127.0.0.1:1"
-TAKES = 0.008                       # seconds that a receiver takes in a soak
-FAULTS, LATE = 0.05, 2.0            # share of a soak's answers that are no good or late, and seconds that those take
-LATENCY = 0.02                      # seconds that the forge takes for an answer
-SHOWN = 200                         # releases that it lists of a project that has more
-AT_ONCE = 32                        # requests under way to it, of the program and of the plain pool
+TAKES = 0.008  # seconds that a receiver takes in a soak
+FAULTS, LATE = (
+    0.05,
+    2.0,
+)  # share of a soak's answers that are no good or late, and seconds that those take
+LATENCY = 0.02  # seconds that the forge takes for an answer
+SHOWN = 200  # releases that it lists of a project that has more
+AT_ONCE = 32  # requests under way to it, of the program and of the plain pool
 # What a poll shall be measured by is nvchecker, which is not installed here. By hand, 2.22 with 1,000 entries at
 # this forge took 1.7 to 1.9 s and 0.9 s of CPU (its source "regex"), 2.2 s and 1.2 s ("gitlab"), where the pool
 # took 0.77 s and 0.5 s. So it counts as this many times the pool:
 NVCHECKER, NVCHECKER_CPU = 2.2, 1.8
 
+
 class BenchError(Exception):
     """Something that keeps a row from being measured, in words."""
+
 
 @functools.cache
 def program() -> Any:
@@ -107,6 +113,7 @@ def program() -> Any:
 #
 # A process of its own that asks a server as fast as it answers, over kept-alive connections with one
 # request under way each.
+
 
 class Asker:
     """A connection with one request under way."""
@@ -131,7 +138,7 @@ class Asker:
         if end < 0:
             return None
         at = data.find(b"Content-Length: ", 0, end)
-        length = int(data[at + 16:data.find(b"\r", at)]) if at > 0 else 0
+        length = int(data[at + 16 : data.find(b"\r", at)]) if at > 0 else 0
         return data[9:12] if len(data) >= end + 4 + length else None
 
     def answer_to(self, request: bytes) -> bytes:
@@ -141,6 +148,7 @@ class Asker:
             pass
         return status
 
+
 def requests_of(job: dict[str, Any]) -> Iterator[bytes]:
     """The job's requests, over and over; where it has a ``first`` number, that and the following filled in."""
     texts = [text.encode() for text in job["requests"]]
@@ -148,8 +156,10 @@ def requests_of(job: dict[str, Any]) -> Iterator[bytes]:
         return itertools.cycle(texts)
     return (texts[0] % number for number in itertools.count(job["first"]))
 
-def ask_until(end: float, askers: Sequence[Asker], requests: Iterator[bytes],
-              status: bytes) -> Iterator[tuple[float, float]]:
+
+def ask_until(
+    end: float, askers: Sequence[Asker], requests: Iterator[bytes], status: bytes
+) -> Iterator[tuple[float, float]]:
     """``(asked at, answered at)`` of each answer; every connection is closed after its first beyond ``end``.
 
     Raises BenchError for another status, and when no answer comes.
@@ -177,9 +187,11 @@ def ask_until(end: float, askers: Sequence[Asker], requests: Iterator[bytes],
                 poll.unregister(asker.socket)
                 asker.socket.close()
 
+
 def percentile(values: Sequence[float], hundredth: int) -> float:
     """Of values that are sorted, of which there is one at least."""
     return values[len(values) * hundredth // 100]
+
 
 def ask_all(job: dict[str, Any]) -> dict[str, float]:
     """Requests a second, and the 50th and 99th percentile of their times in milliseconds.
@@ -189,12 +201,21 @@ def ask_all(job: dict[str, Any]) -> dict[str, float]:
     askers = [Asker(job["port"]) for _ in range(job["connections"])]
     begin = time.perf_counter() + WARM_UP
     end = begin + job["seconds"]
-    took = sorted(answered_at - asked_at for asked_at, answered_at in ask_until(
-        end, askers, requests_of(job), str(job["status"]).encode()) if begin <= answered_at < end)
+    took = sorted(
+        answered_at - asked_at
+        for asked_at, answered_at in ask_until(
+            end, askers, requests_of(job), str(job["status"]).encode()
+        )
+        if begin <= answered_at < end
+    )
     if len(took) < 10:
         raise BenchError(f"only {len(took)} answers came within {job['seconds']:g} s")
-    return {"rate": len(took) / job["seconds"], "p50": 1000 * percentile(took, 50),
-            "p99": 1000 * percentile(took, 99)}
+    return {
+        "rate": len(took) / job["seconds"],
+        "p50": 1000 * percentile(took, 50),
+        "p99": 1000 * percentile(took, 99),
+    }
+
 
 def post_all(job: dict[str, Any]) -> dict[str, float]:
     """Signed POSTs a second by a bare loop around ``urlopen``. ``job``: url, count, body."""
@@ -203,14 +224,23 @@ def post_all(job: dict[str, Any]) -> dict[str, float]:
     for _ in range(job["count"]):
         moment = str(int(time.time()))
         digest = hmac.new(secret, f"{moment}.".encode() + body, hashlib.sha256).hexdigest()
-        request = urllib.request.Request(job["url"], body, {
-            "Content-Type": "application/json", "X-Service-Timestamp": moment, "X-Service-Signature": digest})
+        request = urllib.request.Request(
+            job["url"],
+            body,
+            {
+                "Content-Type": "application/json",
+                "X-Service-Timestamp": moment,
+                "X-Service-Signature": digest,
+            },
+        )
         with urllib.request.urlopen(request, timeout=15) as answer:
             answer.read()
     return {"rate": job["count"] / (time.perf_counter() - begin)}
 
+
 def fetch_all(job: dict[str, Any]) -> dict[str, float]:
     """Seconds and CPU seconds of a plain pool that fetches answers and parses them. ``job``: url, count, threads."""
+
     def fetch(number: int) -> None:
         with urllib.request.urlopen(f"{job['url']}/{number}", timeout=15) as answer:
             json.loads(answer.read())
@@ -226,15 +256,21 @@ def fetch_all(job: dict[str, Any]) -> dict[str, float]:
 # The floor, which is a server that does nothing; the receivers of deliveries, one process that
 # answers 204 at once, or never below /hang; the forge that is polled. Each prints its port.
 
+
 def serve_floor() -> None:
     """A bare bottle app that answers a fixed 300-byte JSON, or at /rows 20 rows of a database as JSON, under the
     server that the program makes for itself."""
     import bottle
+
     app, body = bottle.Bottle(), json.dumps({"filler": "x" * 286}).encode()
     db = sqlite3.connect(":memory:", check_same_thread=False)
-    db.execute("CREATE TABLE project (id INTEGER PRIMARY KEY, provider TEXT, name TEXT, version TEXT, date TEXT)")
-    db.executemany("INSERT INTO project VALUES (?, 'bench', ?, 'v1.49.0', '2026-01-22T01:00:00Z')",
-                   [(number, project_name(number)) for number in range(PROJECTS)])
+    db.execute(
+        "CREATE TABLE project (id INTEGER PRIMARY KEY, provider TEXT, name TEXT, version TEXT, date TEXT)"
+    )
+    db.executemany(
+        "INSERT INTO project VALUES (?, 'bench', ?, 'v1.49.0', '2026-01-22T01:00:00Z')",
+        [(number, project_name(number)) for number in range(PROJECTS)],
+    )
     columns = ("id", "provider", "name", "version", "date")
 
     @app.route("/")
@@ -245,17 +281,21 @@ def serve_floor() -> None:
     @app.route("/rows")
     def rows() -> bytes:
         bottle.response.content_type = "application/json"
-        found = db.execute("SELECT id, provider, name, version, date FROM project ORDER BY id DESC LIMIT 20").fetchall()
+        found = db.execute(
+            "SELECT id, provider, name, version, date FROM project ORDER BY id DESC LIMIT 20"
+        ).fetchall()
         return json.dumps({"projects": [dict(zip(columns, row)) for row in found]}).encode()
 
     server, address = program().make_server(app, program().Settings(port=0))
     print(address.rpartition(":")[2], flush=True)
     server.run()
 
+
 def length_of(head: bytes) -> int:
     """Bytes of the body that follows a request's head, which is in lower case."""
     _, mark, length = head.partition(b"\r\ncontent-length:")
     return int(length.split(b"\r", 1)[0]) if mark else 0
+
 
 class Receiver:
     """What was received since ``/forget`` was asked for; ``/seen`` says it."""
@@ -295,6 +335,7 @@ class Receiver:
         client.sendall(answer)
         return None if answer and b"connection: close" in head else b""
 
+
 def serve_receiver() -> None:
     """Receive for ever."""
     receiver, poll = Receiver(), selectors.DefaultSelector()
@@ -312,7 +353,7 @@ def serve_receiver() -> None:
                 continue
             try:
                 rest = receiver.take(client, unread[client])
-            except OSError:         # the sender went away
+            except OSError:  # the sender went away
                 rest = None
             if rest is None:
                 poll.unregister(client)
@@ -321,11 +362,12 @@ def serve_receiver() -> None:
             else:
                 unread[client] = rest
 
+
 class Peer(asyncio.Protocol, abc.ABC):
     """A connection to a server that says at ``/seen`` what it has seen since ``/forget`` was asked for; after
     ``/calm`` all goes well there and nothing happens any more. Requests come one after the other."""
 
-    is_calm = False         # this and the next of all connections
+    is_calm = False  # this and the next of all connections
     chance = random.Random(SEED)
 
     def connection_made(self, transport: Any) -> None:
@@ -376,12 +418,17 @@ class Peer(asyncio.Protocol, abc.ABC):
             return 0.0
         fault = self.chance.randrange(3)
         if fault == 0:
-            self.answer(head, b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n", LATENCY)
+            self.answer(
+                head, b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n", LATENCY
+            )
         elif fault == 1:
             at_once = struct.pack("ii", 1, 0)
-            self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+            self._transport.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, at_once
+            )
             self._transport.abort()
         return LATE if fault == 2 else None
+
 
 class Forge(Peer):
     """A connection to a GitLab that has the same RELEASES releases of every project. Its answers take LATENCY.
@@ -391,9 +438,9 @@ class Forge(Peer):
     newest SHOWN; so does /faulty/, unless it stumbles.
     """
 
-    NOT_MODIFIED = b"HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\n\r\n"
+    NOT_MODIFIED = b'HTTP/1.1 304 Not Modified\r\nETag: "1"\r\n\r\n'
     answers: dict[bytes, bytes] = {}
-    count, first = 0, 0.0       # of all connections
+    count, first = 0, 0.0  # of all connections
     published: Counter[str] = Counter()
     began_at = time.time()
 
@@ -420,16 +467,25 @@ class Forge(Peer):
     def news(self, name: str) -> list[dict[str, Any]]:
         Forge.published[name] += not Peer.is_calm
         newest = Forge.published[name]
-        return [gitlab_release(f"v2.{at}.0", datetime.datetime.fromtimestamp(
-                    self.began_at + at, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.000Z"))
-                for at in range(newest, max(0, newest - SHOWN), -1)]
+        return [
+            gitlab_release(
+                f"v2.{at}.0",
+                datetime.datetime.fromtimestamp(self.began_at + at, datetime.timezone.utc).strftime(
+                    "%Y-%m-%dT%H:%M:%S.000Z"
+                ),
+            )
+            for at in range(newest, max(0, newest - SHOWN), -1)
+        ]
+
 
 class Inbox(Peer):
     """A connection to a receiver that takes TAKES seconds for a delivery and remembers it; /faulty/ may stumble."""
 
     ACCEPTED = Receiver.ACCEPTED
-    taken: dict[str, list[Any]] = {}        # webhook-id -> how often it came, how often it was accepted, its bodies
-    senders: Counter[str] = Counter()       # by the word in the signature's header
+    taken: dict[
+        str, list[Any]
+    ] = {}  # webhook-id -> how often it came, how often it was accepted, its bodies
+    senders: Counter[str] = Counter()  # by the word in the signature's header
 
     def seen(self) -> dict[str, Any]:
         return {"taken": self.taken, "senders": self.senders}
@@ -439,7 +495,9 @@ class Inbox(Peer):
         self.senders.clear()
 
     def serve(self, path: bytes, head: bytes, body: bytes) -> None:
-        about = self.taken.setdefault(re.findall(rb"\r\nwebhook-id: *(\S+)", head)[0].decode(), [0, 0])
+        about = self.taken.setdefault(
+            re.findall(rb"\r\nwebhook-id: *(\S+)", head)[0].decode(), [0, 0]
+        )
         digest = hashlib.sha1(body).hexdigest()
         about[0] += 1
         about += [] if digest in about else [digest]
@@ -449,48 +507,82 @@ class Inbox(Peer):
             about[1] += 1
             self.answer(head, self.ACCEPTED, TAKES + late)
 
+
 def answer_of(value: Any, is_packed: bool = False) -> bytes:
     """200 with a value as JSON, gzipped where ``is_packed``."""
     body, packed = json.dumps(value).encode(), ""
     if is_packed:
         body, packed = gzip.compress(body), "Content-Encoding: gzip\r\n"
-    return (f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nETag: \"1\"\r\n{packed}"
-            f"Content-Length: {len(body)}\r\n\r\n").encode() + body
+    return (
+        f'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nETag: "1"\r\n{packed}'
+        f"Content-Length: {len(body)}\r\n\r\n"
+    ).encode() + body
+
 
 def gitlab_release(version: str, date: str, at: int = 0, files: int = 0) -> dict[str, Any]:
     """An entry of a list by https://docs.gitlab.com/api/releases/."""
     text = f"Fixes number {at} and what came with it."
     return {
-        "tag_name": version, "name": f"Release {version}", "description": text, "description_html": f"<p>{text}</p>",
-        "released_at": date, "upcoming_release": False, "commit": {"id": hashlib.sha1(b"%d" % at).hexdigest()},
-        "assets": {"count": files, "links": [
-            {"id": 1000 * at + number, "name": f"tool-1.{at}-{number}.tar.gz", "link_type": "package",
-             "url": f"https://example.org/files/{hashlib.sha1(b'%d' % number).hexdigest()}/{at}.tar.gz"}
-            for number in range(files)]}}
+        "tag_name": version,
+        "name": f"Release {version}",
+        "description": text,
+        "description_html": f"<p>{text}</p>",
+        "released_at": date,
+        "upcoming_release": False,
+        "commit": {"id": hashlib.sha1(b"%d" % at).hexdigest()},
+        "assets": {
+            "count": files,
+            "links": [
+                {
+                    "id": 1000 * at + number,
+                    "name": f"tool-1.{at}-{number}.tar.gz",
+                    "link_type": "package",
+                    "url": f"https://example.org/files/{hashlib.sha1(b'%d' % number).hexdigest()}/{at}.tar.gz",
+                }
+                for number in range(files)
+            ],
+        },
+    }
+
 
 def gitlab_releases(files: int) -> list[dict[str, Any]]:
     """RELEASES of them, newest first; each has so many files."""
-    return [gitlab_release(f"v1.{at}.0", f"2026-01-{at % 28 + 1:02}T{at // 28:02}:00:00.000Z", at, files)
-            for at in reversed(range(RELEASES))]
+    return [
+        gitlab_release(
+            f"v1.{at}.0", f"2026-01-{at % 28 + 1:02}T{at // 28:02}:00:00.000Z", at, files
+        )
+        for at in reversed(range(RELEASES))
+    ]
+
 
 def serve_peers(protocol: type[Peer]) -> None:
     """Answer for ever."""
+
     async def serve() -> None:
-        server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0, backlog=1024)
+        server = await asyncio.get_running_loop().create_server(
+            protocol, "127.0.0.1", 0, backlog=1024
+        )
         print(server.sockets[0].getsockname()[1], flush=True)
         await server.serve_forever()
+
     asyncio.run(serve())
+
 
 def serve_forge() -> None:
     """Answer for ever."""
     small, big = gitlab_releases(1), gitlab_releases(131)
-    Forge.answers = {b"small": answer_of(small), b"plain": answer_of(big), b"gzip": answer_of(big, True)}
+    Forge.answers = {
+        b"small": answer_of(small),
+        b"plain": answer_of(big),
+        b"gzip": answer_of(big, True),
+    }
     serve_peers(Forge)
 
 
 # == stores ====================================================================
 #
 # What the program is given to serve and to send, written through its own Store.
+
 
 @dataclasses.dataclass(frozen=True)
 class Filled:
@@ -501,13 +593,16 @@ class Filled:
     token: str
     ids: tuple[str, ...]
 
+
 def project_name(number: int) -> str:
     return f"owner-{number % 7}/project-{number}"
+
 
 def fill(path: pathlib.Path, count: int) -> Filled:
     """A new store of so many projects with RELEASES releases each, none of them due for a check. The Store writes
     TEMPLATES of them, and the others are copies of those."""
     return grow(fill_by_store(path, min(count, TEMPLATES)), count)
+
 
 def fill_by_store(path: pathlib.Path, count: int) -> Filled:
     """The same, all written by the Store; it takes 5 ms a project."""
@@ -520,59 +615,100 @@ def fill_by_store(path: pathlib.Path, count: int) -> Filled:
     for number in range(count):
         name = project_name(number)
         project, source = store.projects.add(account.id, "bench", name, name, {})
-        releases = [rt.Release(f"v1.{at}.0", f"2026-01-{at % 28 + 1:02}T{at // 28:02}:{number % TEMPLATES:02}:00Z",
-                               note=rt.Note(f"v1.{at}.0", "<p>Fixes.</p>", f"https://example.org/{at}"))
-                    for at in range(RELEASES)]
+        releases = [
+            rt.Release(
+                f"v1.{at}.0",
+                f"2026-01-{at % 28 + 1:02}T{at // 28:02}:{number % TEMPLATES:02}:00Z",
+                note=rt.Note(f"v1.{at}.0", "<p>Fixes.</p>", f"https://example.org/{at}"),
+            )
+            for at in range(RELEASES)
+        ]
         record(store, source.id, releases)
         ids.append(project.id)
     store.close()
     return Filled(path, key.secret, token, tuple(ids))
 
+
 # What a project is kept in: the table, which of its rows are a template's, and what a copy has instead.
 COPIED = (
     ("source", "id = :old", {"id": ":new", "key": ":name", "name": ":name"}),
-    ("project", "source_id = :old", {"id": ":id", "source_id": ":new", "name": ":name",
-                                     "added_at": "added_at + :new / 1e6"}),
+    (
+        "project",
+        "source_id = :old",
+        {"id": ":id", "source_id": ":new", "name": ":name", "added_at": "added_at + :new / 1e6"},
+    ),
     ("release", "source_id = :old", {"id": "NULL", "source_id": ":new"}),
-    ("note", "release_id IN (SELECT id FROM release WHERE source_id = :old)", {"release_id": """
+    (
+        "note",
+        "release_id IN (SELECT id FROM release WHERE source_id = :old)",
+        {
+            "release_id": """
         (SELECT copy.id FROM release AS copy JOIN release AS template ON template.version = copy.version
-          WHERE copy.source_id = :new AND template.id = note.release_id)"""}),
+          WHERE copy.source_id = :new AND template.id = note.release_id)"""
+        },
+    ),
 )
 
+
 def columns_of(db: sqlite3.Connection, table: str) -> list[str]:
-    return [name for name, in db.execute("SELECT name FROM pragma_table_info(?)", (table,))]
+    return [name for (name,) in db.execute("SELECT name FROM pragma_table_info(?)", (table,))]
+
 
 def grow(store: Filled, count: int) -> Filled:
     """The store with so many projects, all that came in one transaction. Its own are the templates of the others."""
     have = len(store.ids)
-    copies = [{"old": number % have + 1, "new": number + 1, "name": project_name(number), "id": program().make_id()}
-              for number in range(have, count)]
+    copies = [
+        {
+            "old": number % have + 1,
+            "new": number + 1,
+            "name": project_name(number),
+            "id": program().make_id(),
+        }
+        for number in range(have, count)
+    ]
     with contextlib.closing(sqlite3.connect(store.path)) as db, db:
         for table, condition, instead in COPIED:
             columns = columns_of(db, table)
             values = [instead.get(column, column) for column in columns]
-            db.executemany(f"INSERT INTO {table} ({', '.join(columns)}) SELECT {', '.join(values)} FROM {table} "
-                           f"WHERE {condition} ORDER BY rowid", copies)
+            db.executemany(
+                f"INSERT INTO {table} ({', '.join(columns)}) SELECT {', '.join(values)} FROM {table} "
+                f"WHERE {condition} ORDER BY rowid",
+                copies,
+            )
     return dataclasses.replace(store, ids=(*store.ids, *(copy["id"] for copy in copies)))
+
 
 def install(store: Filled, count: int) -> Filled:
     """The store, with an old version of so many of its projects installed at a place, compared."""
     rt = program()
-    opened = rt.Service(rt.Settings(db=str(store.path)), [dataclasses.replace(rt.PROVIDERS["github"], id="bench")])
-    account, = opened.store.accounts.all()
-    opened.inventory.record_scan(account, "nas", "api", [
-        ("", rt.Pin(project.name, "v1.0.0", provider="bench"))
-        for project in opened.store.projects.of_ids(account.id, store.ids[:count])])
+    opened = rt.Service(
+        rt.Settings(db=str(store.path)), [dataclasses.replace(rt.PROVIDERS["github"], id="bench")]
+    )
+    (account,) = opened.store.accounts.all()
+    opened.inventory.record_scan(
+        account,
+        "nas",
+        "api",
+        [
+            ("", rt.Pin(project.name, "v1.0.0", provider="bench"))
+            for project in opened.store.projects.of_ids(account.id, store.ids[:count])
+        ],
+    )
     opened.stop()
     return store
+
 
 def check_copies(folder: pathlib.Path) -> None:
     """Raise BenchError unless a store with copies is as the Store itself would have written it."""
     count = TEMPLATES + 10
-    copied, written = (kept_in(make(folder / f"{make.__name__}-{count}.db", count)) for make in (fill, fill_by_store))
+    copied, written = (
+        kept_in(make(folder / f"{make.__name__}-{count}.db", count))
+        for make in (fill, fill_by_store)
+    )
     for table, rows in written.items():
         if rows != copied[table]:
             raise BenchError(f"copies in the table {table} are not as the Store writes them")
+
 
 def kept_in(store: Filled) -> dict[str, list[str]]:
     """What stands in the tables of projects, random ids aside; of an instant whether there is one."""
@@ -580,52 +716,92 @@ def kept_in(store: Filled) -> dict[str, list[str]]:
     with contextlib.closing(sqlite3.connect(store.path)) as db:
         for table in (table for table, *_ in COPIED):
             columns = columns_of(db, table)
-            found[table] = sorted(repr([
-                value is None if column.endswith("_at") else value for column, value in zip(columns, row)
-                if column not in ("account_id", "owner_id") and (table, column) != ("project", "id")])
-                for row in db.execute(f"SELECT {', '.join(columns)} FROM {table}"))
+            found[table] = sorted(
+                repr([
+                    value is None if column.endswith("_at") else value
+                    for column, value in zip(columns, row)
+                    if column not in ("account_id", "owner_id")
+                    and (table, column) != ("project", "id")
+                ])
+                for row in db.execute(f"SELECT {', '.join(columns)} FROM {table}")
+            )
     return found
+
 
 def record(store: Any, source_id: int, releases: Sequence[Any] = (), **found: Any) -> None:
     """Record what a check found, the next one in a day."""
     if not store.sources.claim([source_id], "bench", time.time()):
         raise BenchError(f"source {source_id} could not be claimed")
-    store.sources.record_check(source_id, "bench", program().CheckResult(
-        time.time() + 86400, after={one.version: one for one in releases}, **found))
+    store.sources.record_check(
+        source_id,
+        "bench",
+        program().CheckResult(
+            time.time() + 86400, after={one.version: one for one in releases}, **found
+        ),
+    )
+
 
 def add_sources(path: pathlib.Path, count: int, urls: Sequence[str] = ()) -> None:
     """Track so many projects of the forge, none of them due for a check; each tells one of the webhooks at the URLs,
     if there are any."""
     store = program().Store(str(path))
-    account, = store.accounts.all()
+    (account,) = store.accounts.all()
     ids = add_webhooks(store, account.id, urls)
     for number in range(count):
         settings = {"destinations": {"webhook": [ids[number % len(ids)]]}} if ids else {}
-        store.projects.add(account.id, "forge", project_name(number), project_name(number), settings)
+        store.projects.add(
+            account.id, "forge", project_name(number), project_name(number), settings
+        )
     store.close()
     with contextlib.closing(sqlite3.connect(path)) as db, db:
-        db.execute("UPDATE source SET next_check_at = ? WHERE provider = 'forge'", (time.time() + 86400,))
+        db.execute(
+            "UPDATE source SET next_check_at = ? WHERE provider = 'forge'", (time.time() + 86400,)
+        )
+
 
 def add_webhooks(store: Any, account_id: str, urls: Sequence[str]) -> list[str]:
     """The ids of new webhooks at the URLs."""
     rt = program()
-    return [store.destinations.save(rt.Destination(
-        rt.make_id(), account_id, "webhook", url, rt.read_settings("webhook", [("url", url)]), rt.make_signing_secret()), is_new=True).id for url in urls]
+    return [
+        store.destinations.save(
+            rt.Destination(
+                rt.make_id(),
+                account_id,
+                "webhook",
+                url,
+                rt.read_settings("webhook", [("url", url)]),
+                rt.make_signing_secret(),
+            ),
+            is_new=True,
+        ).id
+        for url in urls
+    ]
+
 
 def add_deliveries(path: pathlib.Path, count: int, urls: Sequence[str]) -> None:
     """Let so many deliveries of 1 KiB wait in a store, jitter evenly over webhooks at the URLs."""
     rt = program()
     store = rt.Store(str(path))
-    account, = store.accounts.all()
+    (account,) = store.accounts.all()
     ids = add_webhooks(store, account.id, urls)
     for at, source in enumerate(store.sources.all()):
-        subscriber, = store.projects.subscribers(source.id)
+        (subscriber,) = store.projects.subscribers(source.id)
         body = body_of_1_kib(rt, subscriber)
-        record(store, source.id, events=[
-            rt.Event(subscriber.project.id, body, "https://example.org/", (
-                rt.Recipient(ids[number % len(ids)], time.time()),))
-            for number in range(at, count, PROJECTS)])
+        record(
+            store,
+            source.id,
+            events=[
+                rt.Event(
+                    subscriber.project.id,
+                    body,
+                    "https://example.org/",
+                    (rt.Recipient(ids[number % len(ids)], time.time()),),
+                )
+                for number in range(at, count, PROJECTS)
+            ],
+        )
     store.close()
+
 
 def body_of_1_kib(rt: Any, subscriber: Any) -> dict[str, Any]:
     """The standard body of an event, its note filled up until it is 1,024 bytes of JSON."""
@@ -640,21 +816,31 @@ def body_of_1_kib(rt: Any, subscriber: Any) -> dict[str, Any]:
 #
 # Each is started here and ended by its own handle.
 
+
 def quiet_environment() -> dict[str, str]:
     """The environment without proxies, which nothing on loopback shall go through, and with compiled files kept, as
     Python does."""
-    return {name: value for name, value in os.environ.items()
-            if not name.lower().endswith("_proxy") and name != "PYTHONDONTWRITEBYTECODE"}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.lower().endswith("_proxy") and name != "PYTHONDONTWRITEBYTECODE"
+    }
+
 
 def own_command(task: str) -> list[str]:
     """The command that runs a task of TASKS."""
     return [sys.executable, str(pathlib.Path(__file__).resolve()), task]
 
+
 @contextlib.contextmanager
-def running(command: Sequence[str], log: pathlib.Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def running(
+    command: Sequence[str], log: pathlib.Path
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """``(process, the first line that it printed)`` of a command that runs until it is ended here."""
     with open(log, "a+", encoding="utf-8") as said:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True, env=quiet_environment())
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=said, text=True, env=quiet_environment()
+        )
         try:
             assert process.stdout
             first = process.stdout.readline().strip()
@@ -665,6 +851,7 @@ def running(command: Sequence[str], log: pathlib.Path) -> Iterator[tuple[subproc
         finally:
             end(process)
 
+
 def end(process: subprocess.Popen[str]) -> None:
     """End a process, by force where it takes longer than 10 seconds."""
     process.terminate()
@@ -674,29 +861,41 @@ def end(process: subprocess.Popen[str]) -> None:
         process.kill()
         process.communicate()
 
+
 def told(task: str, job: dict[str, Any]) -> dict[str, float]:
     """What a task found out in a process of its own. Raises BenchError with what it complained of."""
-    done = subprocess.run(own_command(task), input=json.dumps(job), capture_output=True, text=True,
-                          timeout=2 * PATIENCE, env=quiet_environment())
+    done = subprocess.run(
+        own_command(task),
+        input=json.dumps(job),
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE,
+        env=quiet_environment(),
+    )
     if done.returncode:
         raise BenchError((done.stderr.strip().splitlines() or [f"{task} failed"])[-1])
     return json.loads(done.stdout)
+
 
 def resident_mib(process_id: int) -> float:
     """MiB of memory that a process holds, by https://man7.org/linux/man-pages/man5/proc_pid_status.5.html."""
     return _memory_mib(process_id, "VmRSS")
 
+
 def highest_mib(process_id: int) -> float:
     """The most MiB that a process held since ``forget_highest``."""
     return _memory_mib(process_id, "VmHWM")
+
 
 def _memory_mib(process_id: int, name: str) -> float:
     status = pathlib.Path(f"/proc/{process_id}/status").read_text("utf-8")
     return int(status.split(f"{name}:")[1].split()[0]) / 1024
 
+
 def forget_highest(process_id: int) -> None:
     """By https://man7.org/linux/man-pages/man5/proc_pid_clear_refs.5.html."""
     pathlib.Path(f"/proc/{process_id}/clear_refs").write_text("5", "utf-8")
+
 
 def cpu_seconds(process_id: int) -> float:
     """What a process has computed, by https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html."""
@@ -708,6 +907,7 @@ def cpu_seconds(process_id: int) -> float:
 #
 # What the rows are made of. Every method measures once; ``in_turn`` repeats it beside its floor.
 
+
 @dataclasses.dataclass(frozen=True)
 class Outcome:
     """A row's figure and floor in the row's unit, and their ratio; None: there is none."""
@@ -715,28 +915,41 @@ class Outcome:
     figure: float
     floor: float | None = None
     ratio: float | None = None
-    figures: tuple[float, ...] = ()     # of each run
+    figures: tuple[float, ...] = ()  # of each run
     ratios: tuple[float, ...] = ()
+
 
 def outcome(pairs: Sequence[tuple[float, float]]) -> Outcome:
     """The medians of what was measured in turn, ``(floor, figure)`` each."""
     floors, figures = zip(*pairs)
-    return Outcome(statistics.median(figures), statistics.median(floors),
-                   statistics.median(figures) / statistics.median(floors), figures,
-                   tuple(figure / floor for floor, figure in pairs))
+    return Outcome(
+        statistics.median(figures),
+        statistics.median(floors),
+        statistics.median(figures) / statistics.median(floors),
+        figures,
+        tuple(figure / floor for floor, figure in pairs),
+    )
+
 
 def measured_once(figure: float) -> Outcome:
     return Outcome(figure, figures=(figure,))
 
+
 def in_turn(figure: Callable[[], float], floor: Callable[[], float]) -> Outcome:
     return outcome([(floor(), figure()) for _ in range(RUNS)])
 
-def both_in_turn(figure: Callable[[], dict[str, float]],
-                 floor: Callable[[], dict[str, float]]) -> dict[str, Outcome]:
+
+def both_in_turn(
+    figure: Callable[[], dict[str, float]], floor: Callable[[], dict[str, float]]
+) -> dict[str, Outcome]:
     """By what both tell, such as "rate" and "p99": the outcome of the same runs."""
     runs = [(floor(), figure()) for _ in range(RUNS)]
-    return {name: outcome([(of_floor[name], of_figure[name]) for of_floor, of_figure in runs])
-            for name in runs[0][0] if name in runs[0][1]}
+    return {
+        name: outcome([(of_floor[name], of_figure[name]) for of_floor, of_figure in runs])
+        for name in runs[0][0]
+        if name in runs[0][1]
+    }
+
 
 @dataclasses.dataclass(frozen=True)
 class Ask:
@@ -744,21 +957,29 @@ class Ask:
 
     path: str
     status: int = 200
-    key: str = ""               # instead of the right one
-    is_page: bool = False       # asked for by a browser that is signed in
-    body: str = ""              # with a place for a number; then it is a POST
+    key: str = ""  # instead of the right one
+    is_page: bool = False  # asked for by a browser that is signed in
+    body: str = ""  # with a place for a number; then it is a POST
 
     def texts(self, store: Filled) -> list[str]:
         """The requests as they go over the wire, one for each project where the path names one."""
-        head = (f"{'POST' if self.body else 'GET'} %s HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-                + (f"Cookie: releasetrack={store.token}\r\n" if self.is_page else
-                   f"X-Key: {self.key or store.key}\r\n"))
+        head = f"{'POST' if self.body else 'GET'} %s HTTP/1.1\r\nHost: 127.0.0.1\r\n" + (
+            f"Cookie: releasetrack={store.token}\r\n"
+            if self.is_page
+            else f"X-Key: {self.key or store.key}\r\n"
+        )
         if self.body:
             size = len(self.body.encode() % 0)
-            return [head % self.path + f"Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n{self.body}"]
-        paths = [self.path.format(id=id_, name=project_name(at).replace("/", "%2F"))
-                 for at, id_ in enumerate(store.ids)]
+            return [
+                head % self.path
+                + f"Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n{self.body}"
+            ]
+        paths = [
+            self.path.format(id=id_, name=project_name(at).replace("/", "%2F"))
+            for at, id_ in enumerate(store.ids)
+        ]
         return [head % path + "\r\n" for path in dict.fromkeys(paths)]
+
 
 BY_ID = Ask("/v1/projects/{id}")
 BY_NAME = Ask("/v1/projects/bench/{name}")
@@ -774,6 +995,7 @@ JOURNAL = Ask("/deliveries", is_page=True)
 SEARCH = Ask("/v1/projects/search?q=no-such-name")
 ADD_TAG = Ask("/v1/tags", body='{"name": "tag %012d"}')
 
+
 @dataclasses.dataclass(frozen=True)
 class Tracking:
     """The program with sources of the forge that it polls once they are made due here."""
@@ -785,7 +1007,10 @@ class Tracking:
 
     def make_due(self, within: int = 1) -> None:
         """Have all sources checked from now on within so many seconds."""
-        self.db.execute("UPDATE source SET next_check_at = ? + id % ? WHERE provider = 'forge'", (time.time(), within))
+        self.db.execute(
+            "UPDATE source SET next_check_at = ? + id % ? WHERE provider = 'forge'",
+            (time.time(), within),
+        )
 
     def forget_validators(self) -> None:
         """Have the next poll answered in full."""
@@ -793,9 +1018,12 @@ class Tracking:
 
     def checked(self, since: float) -> tuple[int, float]:
         """``(how many, when the last of them)`` were checked since a moment. Raises BenchError where one failed."""
-        (count, last, error), = self.db.execute("""
+        ((count, last, error),) = self.db.execute(
+            """
             SELECT count(*), max(checked_at), max(error) FROM source WHERE provider = 'forge' AND checked_at >= ?
-            """, (since,)).fetchall()
+            """,
+            (since,),
+        ).fetchall()
         if error:
             raise BenchError(error)
         return count, last or 0.0
@@ -810,6 +1038,7 @@ class Tracking:
             time.sleep(0.05)
         return checked[1]
 
+
 class Inside:
     """The program's application on a store, called in this process: what an answer takes, without the server, the
     sockets and other threads, is told apart far more finely."""
@@ -817,7 +1046,9 @@ class Inside:
     def __init__(self, store: Filled) -> None:
         rt = program()
         self._store = store
-        self._service = rt.Service(rt.Settings(db=str(store.path), rate_limit=10**9, provider=(PROVIDER,)))
+        self._service = rt.Service(
+            rt.Settings(db=str(store.path), rate_limit=10**9, provider=(PROVIDER,))
+        )
 
     def close(self) -> None:
         self._service.stop()
@@ -834,18 +1065,26 @@ class Inside:
                 raise BenchError(f"{ask.path} was answered {said[0]}")
         return 1e6 * statistics.median(took)
 
+
 def environ_of(text: str) -> dict[str, Any]:
     """A request without a body, as PEP 3333 hands it to an application."""
     first, *headers = text.strip().split("\r\n")
     method, target, _ = first.split()
     path, _, query = target.partition("?")
     environ: dict[str, Any] = {
-        "REQUEST_METHOD": method, "REQUEST_URI": target, "PATH_INFO": urllib.parse.unquote(path),
-        "QUERY_STRING": query, "REMOTE_ADDR": "127.0.0.1"}
-    environ |= {f"HTTP_{name.upper().replace('-', '_')}": value
-                for name, value in (header.split(": ", 1) for header in headers)}
+        "REQUEST_METHOD": method,
+        "REQUEST_URI": target,
+        "PATH_INFO": urllib.parse.unquote(path),
+        "QUERY_STRING": query,
+        "REMOTE_ADDR": "127.0.0.1",
+    }
+    environ |= {
+        f"HTTP_{name.upper().replace('-', '_')}": value
+        for name, value in (header.split(": ", 1) for header in headers)
+    }
     wsgiref.util.setup_testing_defaults(environ)
     return environ
+
 
 class Stage:
     """The processes and stores of one run, each made when it is first needed."""
@@ -869,23 +1108,46 @@ class Stage:
         return copy
 
     def _port_of(self, task: str) -> int:
-        return int(self._stack.enter_context(running(own_command(task), self._folder / f"{task}.log"))[1])
+        return int(
+            self._stack.enter_context(running(own_command(task), self._folder / f"{task}.log"))[1]
+        )
 
     @contextlib.contextmanager
-    def serving(self, path: pathlib.Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    def serving(
+        self, path: pathlib.Path, *options: str
+    ) -> Iterator[tuple[subprocess.Popen[str], int]]:
         """``(process, port)`` of the program on a store. Its limits are out of reach, but kept and told."""
-        command = [sys.executable, str(PROGRAM), "serve", "--db", str(path), "--port", "0",
-                   "--rate-limit", str(10**9), "--quota", "tags=999999999", "--poll-interval", "86400", "--provider", PROVIDER,
-                   *options]
+        command = [
+            sys.executable,
+            str(PROGRAM),
+            "serve",
+            "--db",
+            str(path),
+            "--port",
+            "0",
+            "--rate-limit",
+            str(10**9),
+            "--quota",
+            "tags=999999999",
+            "--poll-interval",
+            "86400",
+            "--provider",
+            PROVIDER,
+            *options,
+        ]
         with running(command, self._folder / "serve.log") as (process, first):
             yield process, int(first.rpartition(":")[2])
 
     @contextlib.contextmanager
-    def watching(self, path: pathlib.Path, count: int, kind: str, *options: str) -> Iterator[Tracking]:
+    def watching(
+        self, path: pathlib.Path, count: int, kind: str, *options: str
+    ) -> Iterator[Tracking]:
         """The program on a store with so many sources of a kind of the forge."""
         site = f"forge=gitlab:http://127.0.0.1:{self.forge_port}/{kind}"
-        with self.serving(path, "--provider", site, *options) as (process, port), \
-                contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=PATIENCE)) as db:
+        with (
+            self.serving(path, "--provider", site, *options) as (process, port),
+            contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=PATIENCE)) as db,
+        ):
             yield Tracking(process, port, db, count)
 
     @staticmethod
@@ -895,15 +1157,18 @@ class Stage:
         with opener.open(f"http://127.0.0.1:{port}/{path}", timeout=PATIENCE) as answer:
             return json.loads(answer.read() or "null")
 
+
 class Bench(Stage):
     """What the rows of the table measure."""
 
-    def __init__(self, folder: pathlib.Path, stack: contextlib.ExitStack, is_quick: bool, many: int) -> None:
+    def __init__(
+        self, folder: pathlib.Path, stack: contextlib.ExitStack, is_quick: bool, many: int
+    ) -> None:
         super().__init__(folder, stack)
-        self._many = many                                   # projects of the large store
-        self._seconds = 0.3 if is_quick else 0.8            # of load in one run
-        self._share = 0.3 if is_quick else 1.0              # of the deliveries in one run
-        self._numbers = itertools.count(0, 10**6)           # a million tags for each run
+        self._many = many  # projects of the large store
+        self._seconds = 0.3 if is_quick else 0.8  # of load in one run
+        self._share = 0.3 if is_quick else 1.0  # of the deliveries in one run
+        self._numbers = itertools.count(0, 10**6)  # a million tags for each run
 
     # Processes and stores
 
@@ -933,8 +1198,10 @@ class Bench(Stage):
     def _waiting(self, count: int, fast: int, hanging: int) -> pathlib.Path:
         path = self.copy_of(self.store.path)
         base = f"http://127.0.0.1:{self.receiver_port}"
-        if hanging:         # first in line
-            add_deliveries(path, 10 * hanging, [f"{base}/hang/{number}" for number in range(hanging)])
+        if hanging:  # first in line
+            add_deliveries(
+                path, 10 * hanging, [f"{base}/hang/{number}" for number in range(hanging)]
+            )
         add_deliveries(path, count, [f"{base}/fast/{number}" for number in range(fast)])
         return path
 
@@ -951,23 +1218,46 @@ class Bench(Stage):
         until = time.monotonic() + PATIENCE
         while (seen := self._tell(self.receiver_port, "seen"))["count"] < count:
             if time.monotonic() > until:
-                raise BenchError(f"{seen['count']} of {count} deliveries came within {PATIENCE:g} s")
+                raise BenchError(
+                    f"{seen['count']} of {count} deliveries came within {PATIENCE:g} s"
+                )
             time.sleep(0.05)
         return seen
 
     # Serving
 
-    def load(self, ask: Ask, connections: int, port: int | None = None, seconds: float = 0) -> dict[str, float]:
+    def load(
+        self, ask: Ask, connections: int, port: int | None = None, seconds: float = 0
+    ) -> dict[str, float]:
         """The program under load: rate in requests a second, p50 and p99 in milliseconds."""
-        served = self.served_port if port is None else port     # before the numbers: it fills the store
+        served = (
+            self.served_port if port is None else port
+        )  # before the numbers: it fills the store
         numbered = {"first": next(self._numbers)} if ask.body else {}
-        return told("load", {"port": served, "connections": connections, "seconds": seconds or self._seconds,
-                             "status": ask.status, "requests": ask.texts(self.store), **numbered})
+        return told(
+            "load",
+            {
+                "port": served,
+                "connections": connections,
+                "seconds": seconds or self._seconds,
+                "status": ask.status,
+                "requests": ask.texts(self.store),
+                **numbered,
+            },
+        )
 
     def floor(self, connections: int) -> dict[str, float]:
         """The floor under load, with the headers that the program is sent."""
-        return told("load", {"port": self.floor_port, "connections": connections, "seconds": self._seconds,
-                             "status": 200, "requests": Ask("/").texts(self.store)})
+        return told(
+            "load",
+            {
+                "port": self.floor_port,
+                "connections": connections,
+                "seconds": self._seconds,
+                "status": 200,
+                "requests": Ask("/").texts(self.store),
+            },
+        )
 
     def against_floor(self, ask: Ask) -> Outcome:
         return in_turn(lambda: self.load(ask, 8)["rate"], lambda: self.floor(8)["rate"])
@@ -976,8 +1266,13 @@ class Bench(Stage):
         """A page of the large store, and the floor's answer of 20 rows, by one connection."""
         job = {"connections": 1, "seconds": self._seconds, "status": 200}
         return in_turn(
-            lambda: told("load", job | {"port": self.large_port, "requests": ask.texts(self.large_store)})["rate"],
-            lambda: told("load", job | {"port": self.floor_port, "requests": Ask("/rows").texts(self.store)})["rate"])
+            lambda: told(
+                "load", job | {"port": self.large_port, "requests": ask.texts(self.large_store)}
+            )["rate"],
+            lambda: told(
+                "load", job | {"port": self.floor_port, "requests": Ask("/rows").texts(self.store)}
+            )["rate"],
+        )
 
     def at_32(self, ask: Ask) -> Outcome:
         return in_turn(lambda: self.load(ask, 32)["rate"], lambda: self.load(ask, 8)["rate"])
@@ -1010,8 +1305,11 @@ class Bench(Stage):
     def against_urlopen(self, count: int, fast: int) -> Outcome:
         """Deliveries a second, and those of a loop that only signs and posts."""
         count = int(count * self._share)
-        job = {"url": f"http://127.0.0.1:{self.receiver_port}/fast/0", "count": int(2000 * self._share),
-               "body": "x" * 1024}
+        job = {
+            "url": f"http://127.0.0.1:{self.receiver_port}/fast/0",
+            "count": int(2000 * self._share),
+            "body": "x" * 1024,
+        }
         return in_turn(lambda: count / self.deliver(count, fast), lambda: told("post", job)["rate"])
 
     def beside_hanging(self) -> Outcome:
@@ -1026,7 +1324,9 @@ class Bench(Stage):
         return path
 
     @contextlib.contextmanager
-    def tracking(self, count: int, kind: str = "small", at_once: int = AT_ONCE) -> Iterator[Tracking]:
+    def tracking(
+        self, count: int, kind: str = "small", at_once: int = AT_ONCE
+    ) -> Iterator[Tracking]:
         """The program on a fresh store with so many sources of the forge, at rest."""
         path = self.copy_of(self._tracked(count))
         with self.watching(path, count, kind, "--host-limit", str(at_once)) as tracking:
@@ -1040,20 +1340,38 @@ class Bench(Stage):
         begin, spent = time.time(), cpu_seconds(tracking.process.pid)
         tracking.make_due()
         last = tracking.all_checked(begin)
-        return {"seconds": last - self._tell(self.forge_port, "seen")["first"],
-                "CPU": cpu_seconds(tracking.process.pid) - spent}
+        return {
+            "seconds": last - self._tell(self.forge_port, "seen")["first"],
+            "CPU": cpu_seconds(tracking.process.pid) - spent,
+        }
 
     def poll_cold_and_warm(self) -> dict[str, float]:
         """The first poll of a store, which finds RELEASES releases of each source, and the next, which is told 304."""
         with self.tracking(int(1000 * self._share)) as tracking:
             cold, warm = self.poll(tracking), self.poll(tracking)
-            return {"cold": cold["seconds"], "cold CPU": cold["CPU"], "warm": warm["seconds"], "warm CPU": warm["CPU"]}
+            return {
+                "cold": cold["seconds"],
+                "cold CPU": cold["CPU"],
+                "warm": warm["seconds"],
+                "warm CPU": warm["CPU"],
+            }
 
     def fetch_plainly(self) -> dict[str, float]:
         """As many answers, fetched and parsed by a plain pool that asks for each in full."""
-        found = told("fetch", {"url": f"http://127.0.0.1:{self.forge_port}/small", "threads": AT_ONCE,
-                               "count": int(1000 * self._share)})
-        return {"cold": found["seconds"], "cold CPU": found["CPU"], "warm": found["seconds"], "warm CPU": found["CPU"]}
+        found = told(
+            "fetch",
+            {
+                "url": f"http://127.0.0.1:{self.forge_port}/small",
+                "threads": AT_ONCE,
+                "count": int(1000 * self._share),
+            },
+        )
+        return {
+            "cold": found["seconds"],
+            "cold CPU": found["CPU"],
+            "warm": found["seconds"],
+            "warm CPU": found["CPU"],
+        }
 
     @functools.cached_property
     def polling(self) -> dict[str, Outcome]:
@@ -1096,8 +1414,10 @@ class Bench(Stage):
             tracking.forget_validators()
             self.poll(tracking)
             time.sleep(5)
-            return {"after": measured_once(resident_mib(tracking.process.pid)),
-                    "highest": measured_once(highest_mib(tracking.process.pid))}
+            return {
+                "after": measured_once(resident_mib(tracking.process.pid)),
+                "highest": measured_once(highest_mib(tracking.process.pid)),
+            }
 
     # Growth
 
@@ -1108,7 +1428,10 @@ class Bench(Stage):
     @functools.cached_property
     def _told_of_many_and_few(self) -> tuple[Inside, Inside]:
         """Of stores with 10,000 deliveries, and with 100."""
-        many, few = (dataclasses.replace(self.store, path=self._waiting(count, 16, 0)) for count in (10_000, 100))
+        many, few = (
+            dataclasses.replace(self.store, path=self._waiting(count, 16, 0))
+            for count in (10_000, 100)
+        )
         return self._inside(many), self._inside(few)
 
     def _inside(self, store: Filled) -> Inside:
@@ -1138,11 +1461,19 @@ class Bench(Stage):
         for number in range(500):
             versions = [f"{number % 20}.{at // 10}.{at % 10}" for at in range(200)]
             if number % 2:
-                versions = [version + variant for version in versions[:100] for variant in ("", "-alpine")]
+                versions = [
+                    version + variant for version in versions[:100] for variant in ("", "-alpine")
+                ]
             rules = rt.IMAGES if number % 2 else rt.GENERIC
-            known = {version: rt.Release(version, rt.timestamp(1.7e9 + at * 3600)) for at, version in enumerate(versions)}
+            known = {
+                version: rt.Release(version, rt.timestamp(1.7e9 + at * 3600))
+                for at, version in enumerate(versions)
+            }
             places = rt.ranked_places(known, rules)
-            known = {version: dataclasses.replace(one, place=places[version]) for version, one in known.items()}
+            known = {
+                version: dataclasses.replace(one, place=places[version])
+                for version, one in known.items()
+            }
             found.append((rt.Installation("nas", chance.choice(versions[-50:])), known, rules))
 
         def seconds() -> float:
@@ -1151,7 +1482,10 @@ class Bench(Stage):
             for one, known, rules in found:
                 rt.compared(one, known, rules)
             return time.perf_counter() - began
-        return Outcome(statistics.median(runs := [seconds() for _ in range(RUNS)]), figures=tuple(runs))
+
+        return Outcome(
+            statistics.median(runs := [seconds() for _ in range(RUNS)]), figures=tuple(runs)
+        )
 
     def bytes_of_release(self) -> Outcome:
         """What releases without notes add to the file, each."""
@@ -1160,17 +1494,26 @@ class Bench(Stage):
         before, rt = path.stat().st_size, program()
         store = rt.Store(str(path))
         for source in store.sources.all():
-            record(store, source.id, [
-                rt.Release(f"v2.{at}.0", f"2026-02-{at % 28 + 1:02}T{at // 28:02}:00:00Z",
-                           content_id=f"commit:{hashlib.sha1(b'%d' % at).hexdigest()}") for at in range(count)])
-        store.close()       # which moves the write-ahead log into the file
+            record(
+                store,
+                source.id,
+                [
+                    rt.Release(
+                        f"v2.{at}.0",
+                        f"2026-02-{at % 28 + 1:02}T{at // 28:02}:00:00Z",
+                        content_id=f"commit:{hashlib.sha1(b'%d' % at).hexdigest()}",
+                    )
+                    for at in range(count)
+                ],
+            )
+        store.close()  # which moves the write-ahead log into the file
         return measured_once((path.stat().st_size - before) / (count * len(found.ids)))
 
     # The process itself
 
     def start(self) -> float:
         """Milliseconds from the start of the program on a filled store to its first answer."""
-        path = self.store.path      # filled before the clock runs
+        path = self.store.path  # filled before the clock runs
         begin = time.perf_counter()
         with self.serving(path) as (_, port):
             self.first_answer(port)
@@ -1194,8 +1537,11 @@ class Bench(Stage):
         """Its ratio leaves 100 ms aside."""
         found = in_turn(self.start, self.imports)
         assert found.floor
-        return dataclasses.replace(found, ratio=(found.figure - 100) / found.floor,
-                                   ratios=tuple((figure - 100) / found.floor for figure in found.figures))
+        return dataclasses.replace(
+            found,
+            ratio=(found.figure - 100) / found.floor,
+            ratios=tuple((figure - 100) / found.floor for figure in found.figures),
+        )
 
     def idle_memory(self) -> Outcome:
         """MiB that a fresh program holds two seconds after its first answer."""
@@ -1211,8 +1557,13 @@ class Bench(Stage):
     def idle(self) -> dict[str, Outcome]:
         """How often a service in this process, of which nothing is due, drops its cached answers in a minute, and how
         many seconds an answer lives meanwhile."""
-        service = program().Service(program().Settings(db=str(self.copy_of(self.store.path)), poll_interval=86400,
-                                                       provider=(tuple(PROVIDER.replace("=", ":", 1).split(":", 2)),)))
+        service = program().Service(
+            program().Settings(
+                db=str(self.copy_of(self.store.path)),
+                poll_interval=86400,
+                provider=(tuple(PROVIDER.replace("=", ":", 1).split(":", 2)),),
+            )
+        )
         lives: list[float] = []
         with contextlib.closing(service.store):
             service.start()
@@ -1227,18 +1578,23 @@ class Bench(Stage):
                     lives.append(at - begin - sum(lives))
             service.stop()
         life = statistics.median([*lives, at - begin - sum(lives)])
-        return {"drops": Outcome(len(lives), figures=(len(lives),)), "life": Outcome(life, figures=(life,))}
+        return {
+            "drops": Outcome(len(lives), figures=(len(lives),)),
+            "life": Outcome(life, figures=(life,)),
+        }
 
 
 # == table =====================================================================
 #
 # The rows: what is measured, and what it has to reach.
 
-WIDTH = 56      # of a row's name
+WIDTH = 56  # of a row's name
+
 
 def shown(value: float | None, digits: int) -> str:
     """A number in four digits or so; "-" for none."""
     return "-" if value is None else f"{value:,.{digits if value < 100 else 0}f}"
+
 
 @dataclasses.dataclass(frozen=True)
 class Row:
@@ -1247,8 +1603,10 @@ class Row:
     what: str
     unit: str
     measure: Callable[[Bench], Outcome]
-    at_least: float | None = None       # of the ratio
-    below: float | None = None          # of the ratio, or of the figure where ``is_absolute``; neither: no target
+    at_least: float | None = None  # of the ratio
+    below: float | None = (
+        None  # of the ratio, or of the figure where ``is_absolute``; neither: no target
+    )
     is_absolute: bool = False
 
     def target(self) -> str:
@@ -1273,96 +1631,265 @@ class Row:
         runs = found.figures if self.is_absolute else found.ratios
         return f"  missed ({shown(min(runs), 2)} to {shown(max(runs), 2)})"
 
+
 ROWS = (
     #   what                                                 unit     measured by                             target
-    Row("GET a project by id, c=8",                          "req/s", lambda b: b.against_floor(BY_ID),       0.38),
-    Row("GET a project by name with a slash, c=8",           "req/s", lambda b: b.against_floor(BY_NAME),     0.35),
-    Row("GET a page of 20 projects, c=8",                    "req/s", lambda b: b.against_floor(PROJECT_PAGE), 0.20),
-    Row("GET a page of 20 releases, c=8",                    "req/s", lambda b: b.against_floor(RELEASE_PAGE), 0.22),
-    Row("401 for a wrong key, c=8",                          "req/s", lambda b: b.against_floor(WRONG_KEY),   0.60),
-    Row("404 for an unknown project, c=8",                   "req/s", lambda b: b.against_floor(UNKNOWN),     0.38),
-    Row("the page of releases, {many} projects, to 100 rows",  "pages/s", lambda b: b.page(RELEASES_PAGE),      0.10),
-    Row("the page of projects, {many} projects, to 100 rows",  "pages/s", lambda b: b.page(PROJECTS_PAGE),      0.10),
-    Row("the page of a project, to 100 rows",                 "pages/s", lambda b: b.page(ONE_PROJECT_PAGE),   0.10),
-    Row("the page Updates, 500 installed, to 100 rows",       "pages/s", lambda b: b.page(UPDATES_PAGE),       0.10),
-    Row("POST a tag, durable, c=8",                          "req/s", lambda b: b.posting["rate"],            0.20),
-    Row("POST a tag, durable, c=8: p99",                     "ms", lambda b: b.posting["p99"], None, 15, True),
-    Row("c=32 against c=8: a project by id",                 "req/s", lambda b: b.at_32(BY_ID),               0.90),
-    Row("c=32 against c=8: a project by name",               "req/s", lambda b: b.at_32(BY_NAME),             0.90),
-    Row("c=32 against c=8: a page of projects",              "req/s", lambda b: b.at_32(PROJECT_PAGE),        0.90),
-    Row("c=32 against c=8: a page of releases",              "req/s", lambda b: b.at_32(RELEASE_PAGE),        0.90),
-    Row("c=32 against c=8: 401",                             "req/s", lambda b: b.at_32(WRONG_KEY),           0.90),
-    Row("c=32 against c=8: 404",                             "req/s", lambda b: b.at_32(UNKNOWN),             0.90),
-    Row("GET c=1 beside 10,000 waiting deliveries, to alone", "req/s",
-        lambda b: b.reading_beside_sending["rate"], 0.30),
-    Row("GET c=1 beside 10,000 waiting deliveries: p99",     "ms",
-        lambda b: b.reading_beside_sending["p99"], None, 30, True),
-    Row("deliveries to one fast receiver, to urlopen",       "a second", lambda b: b.against_urlopen(2000, 1), 0.40),
-    Row("deliveries to 16 fast receivers, to urlopen",       "a second", lambda b: b.against_urlopen(4000, 16), 0.55),
-    Row("1,000 deliveries to 90, with 10 that hang to without", "s", lambda b: b.beside_hanging(), None, 3),
+    Row("GET a project by id, c=8", "req/s", lambda b: b.against_floor(BY_ID), 0.38),
+    Row(
+        "GET a project by name with a slash, c=8", "req/s", lambda b: b.against_floor(BY_NAME), 0.35
+    ),
+    Row("GET a page of 20 projects, c=8", "req/s", lambda b: b.against_floor(PROJECT_PAGE), 0.20),
+    Row("GET a page of 20 releases, c=8", "req/s", lambda b: b.against_floor(RELEASE_PAGE), 0.22),
+    Row("401 for a wrong key, c=8", "req/s", lambda b: b.against_floor(WRONG_KEY), 0.60),
+    Row("404 for an unknown project, c=8", "req/s", lambda b: b.against_floor(UNKNOWN), 0.38),
+    Row(
+        "the page of releases, {many} projects, to 100 rows",
+        "pages/s",
+        lambda b: b.page(RELEASES_PAGE),
+        0.10,
+    ),
+    Row(
+        "the page of projects, {many} projects, to 100 rows",
+        "pages/s",
+        lambda b: b.page(PROJECTS_PAGE),
+        0.10,
+    ),
+    Row("the page of a project, to 100 rows", "pages/s", lambda b: b.page(ONE_PROJECT_PAGE), 0.10),
+    Row(
+        "the page Updates, 500 installed, to 100 rows",
+        "pages/s",
+        lambda b: b.page(UPDATES_PAGE),
+        0.10,
+    ),
+    Row("POST a tag, durable, c=8", "req/s", lambda b: b.posting["rate"], 0.20),
+    Row("POST a tag, durable, c=8: p99", "ms", lambda b: b.posting["p99"], None, 15, True),
+    Row("c=32 against c=8: a project by id", "req/s", lambda b: b.at_32(BY_ID), 0.90),
+    Row("c=32 against c=8: a project by name", "req/s", lambda b: b.at_32(BY_NAME), 0.90),
+    Row("c=32 against c=8: a page of projects", "req/s", lambda b: b.at_32(PROJECT_PAGE), 0.90),
+    Row("c=32 against c=8: a page of releases", "req/s", lambda b: b.at_32(RELEASE_PAGE), 0.90),
+    Row("c=32 against c=8: 401", "req/s", lambda b: b.at_32(WRONG_KEY), 0.90),
+    Row("c=32 against c=8: 404", "req/s", lambda b: b.at_32(UNKNOWN), 0.90),
+    Row(
+        "GET c=1 beside 10,000 waiting deliveries, to alone",
+        "req/s",
+        lambda b: b.reading_beside_sending["rate"],
+        0.30,
+    ),
+    Row(
+        "GET c=1 beside 10,000 waiting deliveries: p99",
+        "ms",
+        lambda b: b.reading_beside_sending["p99"],
+        None,
+        30,
+        True,
+    ),
+    Row(
+        "deliveries to one fast receiver, to urlopen",
+        "a second",
+        lambda b: b.against_urlopen(2000, 1),
+        0.40,
+    ),
+    Row(
+        "deliveries to 16 fast receivers, to urlopen",
+        "a second",
+        lambda b: b.against_urlopen(4000, 16),
+        0.55,
+    ),
+    Row(
+        "1,000 deliveries to 90, with 10 that hang to without",
+        "s",
+        lambda b: b.beside_hanging(),
+        None,
+        3,
+    ),
     # Of nvchecker's time 1.2 cold and 0.9 warm, of its CPU 0.6 warm: that many times NVCHECKER here.
-    Row("poll of 1,000 sources, cold, to a plain pool",      "s", lambda b: b.polling["cold"], None,
-        round(1.2 * NVCHECKER, 2)),
-    Row("poll of 1,000 sources, warm (304), to a plain pool", "s", lambda b: b.polling["warm"], None,
-        round(0.9 * NVCHECKER, 2)),
+    Row(
+        "poll of 1,000 sources, cold, to a plain pool",
+        "s",
+        lambda b: b.polling["cold"],
+        None,
+        round(1.2 * NVCHECKER, 2),
+    ),
+    Row(
+        "poll of 1,000 sources, warm (304), to a plain pool",
+        "s",
+        lambda b: b.polling["warm"],
+        None,
+        round(0.9 * NVCHECKER, 2),
+    ),
     Row("CPU of a poll of 1,000 sources, cold, to a pool's", "s", lambda b: b.polling["cold CPU"]),
-    Row("CPU of a poll of 1,000 sources, warm, to a pool's", "s", lambda b: b.polling["warm CPU"], None,
-        round(0.6 * NVCHECKER_CPU, 2)),
-    Row("GET c=8 beside a poll that finds 50,000, to alone", "req/s",
-        lambda b: b.reading_beside_polling["rate"], 0.40),
-    Row("GET c=8 beside a poll that finds 50,000: p99",      "ms",
-        lambda b: b.reading_beside_polling["p99"], None, 50, True),
-    Row("memory that a poll of 1 MiB answers adds, 2 at once", "MiB",
-        lambda b: b.memory_of_poll("plain", 2), None, 40, True),
-    Row("memory that a poll of 1 MiB answers adds, 32 at once", "MiB",
-        lambda b: b.memory_of_poll("plain", 32), None, 40, True),
-    Row("memory that a poll of gzip answers adds, 2 at once", "MiB",
-        lambda b: b.memory_of_poll("gzip", 2), None, 40, True),
-    Row("memory that a poll of gzip answers adds, 32 at once", "MiB",
-        lambda b: b.memory_of_poll("gzip", 32), None, 40, True),
-    Row("start to first answer, to imports (without 100 ms)", "ms", lambda b: b.starting(), None, 2),
-    Row("commits of an idle minute, which drop the cache",   "", lambda b: b.idle["drops"], None, 3, True),
-    Row("an answer stays in the cache of an idle service",   "s", lambda b: b.idle["life"]),
-    Row("memory idle",                                       "MiB", lambda b: b.idle_memory(), None, 40, True),
-    Row("memory 5 s after a full poll of {many} sources",    "MiB", lambda b: b.full_poll["after"], None, 80, True),
-    Row("memory during a full poll of {many} sources, highest", "MiB", lambda b: b.full_poll["highest"]),
+    Row(
+        "CPU of a poll of 1,000 sources, warm, to a pool's",
+        "s",
+        lambda b: b.polling["warm CPU"],
+        None,
+        round(0.6 * NVCHECKER_CPU, 2),
+    ),
+    Row(
+        "GET c=8 beside a poll that finds 50,000, to alone",
+        "req/s",
+        lambda b: b.reading_beside_polling["rate"],
+        0.40,
+    ),
+    Row(
+        "GET c=8 beside a poll that finds 50,000: p99",
+        "ms",
+        lambda b: b.reading_beside_polling["p99"],
+        None,
+        50,
+        True,
+    ),
+    Row(
+        "memory that a poll of 1 MiB answers adds, 2 at once",
+        "MiB",
+        lambda b: b.memory_of_poll("plain", 2),
+        None,
+        40,
+        True,
+    ),
+    Row(
+        "memory that a poll of 1 MiB answers adds, 32 at once",
+        "MiB",
+        lambda b: b.memory_of_poll("plain", 32),
+        None,
+        40,
+        True,
+    ),
+    Row(
+        "memory that a poll of gzip answers adds, 2 at once",
+        "MiB",
+        lambda b: b.memory_of_poll("gzip", 2),
+        None,
+        40,
+        True,
+    ),
+    Row(
+        "memory that a poll of gzip answers adds, 32 at once",
+        "MiB",
+        lambda b: b.memory_of_poll("gzip", 32),
+        None,
+        40,
+        True,
+    ),
+    Row(
+        "start to first answer, to imports (without 100 ms)", "ms", lambda b: b.starting(), None, 2
+    ),
+    Row(
+        "commits of an idle minute, which drop the cache",
+        "",
+        lambda b: b.idle["drops"],
+        None,
+        3,
+        True,
+    ),
+    Row("an answer stays in the cache of an idle service", "s", lambda b: b.idle["life"]),
+    Row("memory idle", "MiB", lambda b: b.idle_memory(), None, 40, True),
+    Row(
+        "memory 5 s after a full poll of {many} sources",
+        "MiB",
+        lambda b: b.full_poll["after"],
+        None,
+        80,
+        True,
+    ),
+    Row(
+        "memory during a full poll of {many} sources, highest",
+        "MiB",
+        lambda b: b.full_poll["highest"],
+    ),
     # To 100 projects, by calls of the application in this process.
-    Row("{many} projects: one by id, in process",            "us", lambda b: b.growth(BY_ID), None, 1.1),
-    Row("{many} projects: a page by update, in process",     "us", lambda b: b.growth(PROJECT_PAGE), None, 1.3),
-    Row("{many} projects: a page by addition, in process",   "us",
-        lambda b: b.growth(Ask("/v1/projects?order=added")), None, 1.3),
-    Row("{many} projects: a page by name, in process",       "us",
-        lambda b: b.growth(Ask("/v1/projects?order=name")), None, 1.3),
-    Row("{many} projects: releases of one, in process",      "us", lambda b: b.growth(RELEASE_PAGE), None, 1.1),
-    Row("{many} projects: search (ratio for each project)",  "us", lambda b: b.growth_of_search(), None, 1),
-    Row("{many} projects: the page of releases, in process", "us", lambda b: b.growth(RELEASES_PAGE)),
-    Row("journal of 10,000 deliveries to 100, in process",   "us", lambda b: b.growth_of_journal()),
-    Row("comparing 500 installations with 200 releases each", "s", lambda b: b.comparison(), None, 0.3, True),
-    Row("the store: bytes of a release without note",        "bytes", lambda b: b.bytes_of_release(), None, 250, True),
+    Row("{many} projects: one by id, in process", "us", lambda b: b.growth(BY_ID), None, 1.1),
+    Row(
+        "{many} projects: a page by update, in process",
+        "us",
+        lambda b: b.growth(PROJECT_PAGE),
+        None,
+        1.3,
+    ),
+    Row(
+        "{many} projects: a page by addition, in process",
+        "us",
+        lambda b: b.growth(Ask("/v1/projects?order=added")),
+        None,
+        1.3,
+    ),
+    Row(
+        "{many} projects: a page by name, in process",
+        "us",
+        lambda b: b.growth(Ask("/v1/projects?order=name")),
+        None,
+        1.3,
+    ),
+    Row(
+        "{many} projects: releases of one, in process",
+        "us",
+        lambda b: b.growth(RELEASE_PAGE),
+        None,
+        1.1,
+    ),
+    Row(
+        "{many} projects: search (ratio for each project)",
+        "us",
+        lambda b: b.growth_of_search(),
+        None,
+        1,
+    ),
+    Row(
+        "{many} projects: the page of releases, in process", "us", lambda b: b.growth(RELEASES_PAGE)
+    ),
+    Row("journal of 10,000 deliveries to 100, in process", "us", lambda b: b.growth_of_journal()),
+    Row(
+        "comparing 500 installations with 200 releases each",
+        "s",
+        lambda b: b.comparison(),
+        None,
+        0.3,
+        True,
+    ),
+    Row(
+        "the store: bytes of a release without note",
+        "bytes",
+        lambda b: b.bytes_of_release(),
+        None,
+        250,
+        True,
+    ),
 )
+
 
 def line_of(row: Row, bench: Bench) -> tuple[str, bool]:
     """``(the row's line, whether it could be measured)``."""
     try:
         found = row.measure(bench)
-    except Exception as error:      # the row's place shows it, and the other rows are measured
+    except Exception as error:  # the row's place shows it, and the other rows are measured
         return f"{row.what:<{WIDTH}}{type(error).__name__}: {error}", False
-    return (f"{row.what:<{WIDTH}}{shown(found.figure, 2):>9}{shown(found.floor, 2):>9} {row.unit:<9}"
-            f"{shown(found.ratio, 3):>7}  {row.target():<9}{row.mark(found)}"), True
+    return (
+        f"{row.what:<{WIDTH}}{shown(found.figure, 2):>9}{shown(found.floor, 2):>9} {row.unit:<9}"
+        f"{shown(found.ratio, 3):>7}  {row.target():<9}{row.mark(found)}"
+    ), True
+
 
 @contextlib.contextmanager
 def on_stage() -> Iterator[tuple[pathlib.Path, contextlib.ExitStack]]:
     """A temporary folder, and what ends all that was started there, also when this process is told to end."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with tempfile.TemporaryDirectory(prefix="releasetrack-bench-") as folder, contextlib.ExitStack() as stack:
+    with (
+        tempfile.TemporaryDirectory(prefix="releasetrack-bench-") as folder,
+        contextlib.ExitStack() as stack,
+    ):
         yield pathlib.Path(folder), stack
+
 
 def main() -> int:
     """Print the table; 0 when every row could be measured."""
     parser = argparse.ArgumentParser(description="Measure releasetrack.py beside its floors.")
     parser.add_argument("--quick", action="store_true", help="shorter runs")
-    parser.add_argument("--only", metavar="WORDS", default="", help="the rows whose name holds these words")
-    parser.add_argument("--large", action="store_true", help=f"{LARGE:,} projects in the large store")
+    parser.add_argument(
+        "--only", metavar="WORDS", default="", help="the rows whose name holds these words"
+    )
+    parser.add_argument(
+        "--large", action="store_true", help=f"{LARGE:,} projects in the large store"
+    )
     args = parser.parse_args()
     many = LARGE if args.large else MANY_PROJECTS
     rows = [dataclasses.replace(row, what=row.what.format(many=f"{many:,}")) for row in ROWS]
@@ -1383,34 +1910,37 @@ def main() -> int:
 # What is done to the program to see that nothing is lost by it. Each trial tells figures, and of
 # each a row says what passes. The program is a process, the faults are real.
 
-LONG = 30                               # minutes from which on a soak takes the large numbers below
-KILLS = 100, 1000                       # in a short soak, and in a long one
-DRIPPED = 20.0, 60.0                    # seconds
-FULL = 10.0, 60.0                       # seconds that the disk is full
-GUESSES = 2000, 10_000                  # passwords
-SHORTEST_LOAD = 60.0                    # seconds, however long all else took
-WARM_AFTER = 1800.0                     # seconds of it, or half of them, in which caches may fill
-KILLED_AFTER = 0.12, 0.27               # seconds after it listens, between which a moment is chosen
-DRIPPING, GUESSERS = 500, 8             # connections
-WATCHED = 64                            # sources whose news are told
-SCANNED = 5                             # of which installed versions are reported
+LONG = 30  # minutes from which on a soak takes the large numbers below
+KILLS = 100, 1000  # in a short soak, and in a long one
+DRIPPED = 20.0, 60.0  # seconds
+FULL = 10.0, 60.0  # seconds that the disk is full
+GUESSES = 2000, 10_000  # passwords
+SHORTEST_LOAD = 60.0  # seconds, however long all else took
+WARM_AFTER = 1800.0  # seconds of it, or half of them, in which caches may fill
+KILLED_AFTER = 0.12, 0.27  # seconds after it listens, between which a moment is chosen
+DRIPPING, GUESSERS = 500, 8  # connections
+WATCHED = 64  # sources whose news are told
+SCANNED = 5  # of which installed versions are reported
 DISK_MIB = 32
+
 
 class Skipped(Exception):
     """Something that cannot be tried here, in words."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Answered:
     """A request and what came of it."""
 
     request: bytes
-    status: int             # 0: no answer came
-    due_at: float           # when it was to be asked, on the monotonic clock
-    seconds: float          # from then on
+    status: int  # 0: no answer came
+    due_at: float  # when it was to be asked, on the monotonic clock
+    seconds: float  # from then on
 
     @property
     def is_accepted(self) -> bool:
         return 200 <= self.status < 400
+
 
 class Visitor:
     """A client that asks by one connection, one request every so many seconds, as long as its context lasts."""
@@ -1453,17 +1983,22 @@ class Visitor:
         """How many answers have a status that is meant."""
         return sum(should_notify(one.status) for one in self.answers)
 
+
 @contextlib.contextmanager
 def dripping(port: int, count: int) -> Iterator[None]:
     """So many connections of another address that send a header which does not end, a byte a second each."""
     is_over = threading.Event()
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE, ("127.0.0.2", 0)))
-                   for _ in range(count)]
+        sockets = [
+            stack.enter_context(
+                socket.create_connection(("127.0.0.1", port), PATIENCE, ("127.0.0.2", 0))
+            )
+            for _ in range(count)
+        ]
 
         def send(data: bytes) -> None:
             for one in sockets:
-                with contextlib.suppress(OSError):      # it was closed there
+                with contextlib.suppress(OSError):  # it was closed there
                     one.send(data)
 
         def drip() -> None:
@@ -1479,13 +2014,17 @@ def dripping(port: int, count: int) -> Iterator[None]:
             is_over.set()
             thread.join()
 
+
 @contextlib.contextmanager
 def small_disk(folder: pathlib.Path) -> Iterator[pathlib.Path]:
     """A file system in memory of DISK_MIB. Raises Skipped."""
     folder.mkdir()
     try:
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m,mode=700", "tmpfs", str(folder)],
-                       check=True, capture_output=True)
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m,mode=700", "tmpfs", str(folder)],
+            check=True,
+            capture_output=True,
+        )
     except (OSError, subprocess.CalledProcessError) as error:
         raise Skipped("no file system can be mounted here, which takes root") from error
     try:
@@ -1493,32 +2032,42 @@ def small_disk(folder: pathlib.Path) -> Iterator[pathlib.Path]:
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
+
 def fill_up(path: pathlib.Path) -> None:
     """Write a file until the disk is full to the last page."""
     with open(path, "wb", buffering=0) as file, contextlib.suppress(OSError):
         while True:
             file.write(bytes(4096))
 
+
 @dataclasses.dataclass(frozen=True)
 class Sample:
     """What a process holds at an instant."""
 
     at: float
-    resident: float         # MiB
+    resident: float  # MiB
     files: int
     threads: int
-    log: float              # MiB of the store's write-ahead log
+    log: float  # MiB of the store's write-ahead log
 
     @classmethod
     def of(cls, process_id: int, path: pathlib.Path) -> Sample:
         status = pathlib.Path(f"/proc/{process_id}/status").read_text("utf-8")
-        return cls(time.monotonic(), resident_mib(process_id), len(os.listdir(f"/proc/{process_id}/fd")),
-                   int(status.split("Threads:")[1].split()[0]), os.path.getsize(f"{path}-wal") / 2**20)
+        return cls(
+            time.monotonic(),
+            resident_mib(process_id),
+            len(os.listdir(f"/proc/{process_id}/fd")),
+            int(status.split("Threads:")[1].split()[0]),
+            os.path.getsize(f"{path}-wal") / 2**20,
+        )
+
 
 class Soak(Stage):
     """The trials; each returns its figures by the keys of its rows."""
 
-    def __init__(self, folder: pathlib.Path, stack: contextlib.ExitStack, minutes: float, kills: int | None) -> None:
+    def __init__(
+        self, folder: pathlib.Path, stack: contextlib.ExitStack, minutes: float, kills: int | None
+    ) -> None:
         super().__init__(folder, stack)
         self.is_long = minutes >= LONG
         self._end = time.monotonic() + 60 * minutes
@@ -1556,14 +2105,18 @@ class Soak(Stage):
         """Have all found that is published and all delivered that is found, at peers that do not stumble."""
         for port in (self.forge_port, self.inbox_port):
             self._tell(port, "calm")
-        time.sleep(2 * program().LEASE + LATE + 1)      # until what stumbled or was killed before that is recorded
+        time.sleep(
+            2 * program().LEASE + LATE + 1
+        )  # until what stumbled or was killed before that is recorded
         self._check_all(tracking)
         self._deliver_all(tracking.db)
 
     @staticmethod
     def _deliver_all(db: sqlite3.Connection) -> None:
         until = time.monotonic() + 5 * PATIENCE
-        while waiting := db.execute("SELECT count(*) FROM delivery WHERE state = 'pending'").fetchone()[0]:
+        while waiting := db.execute(
+            "SELECT count(*) FROM delivery WHERE state = 'pending'"
+        ).fetchone()[0]:
             if time.monotonic() > until:
                 raise BenchError(f"{waiting} deliveries are still waiting after {5 * PATIENCE:g} s")
             time.sleep(0.2)
@@ -1571,27 +2124,44 @@ class Soak(Stage):
     def _books(self, path: pathlib.Path) -> dict[str, float]:
         """What the store says was published and told, beside what forge and receivers say."""
         with contextlib.closing(sqlite3.connect(path)) as db:
-            ids = [id_ for id_, in db.execute("SELECT id FROM delivery")]
-            recorded = dict(db.execute("""
+            ids = [id_ for (id_,) in db.execute("SELECT id FROM delivery")]
+            recorded = dict(
+                db.execute("""
                 SELECT source.name, count(*) FROM source JOIN release ON source_id = source.id
-                 WHERE provider = 'forge' GROUP BY source.id"""))
-            (untold,), (attempts,), (most,) = (db.execute(query).fetchone() for query in (
-                """SELECT count(*) FROM release
+                 WHERE provider = 'forge' GROUP BY source.id""")
+            )
+            (untold,), (attempts,), (most,) = (
+                db.execute(query).fetchone()
+                for query in (
+                    """SELECT count(*) FROM release
                     WHERE found_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM event WHERE release_id = release.id)""",
-                "SELECT count(*) FROM attempt", "SELECT max(attempts) FROM delivery"))
-            faults = [row for check in ("integrity_check", "foreign_key_check")
-                      for row in db.execute(f"PRAGMA {check}") if row != ("ok",)]
+                    "SELECT count(*) FROM attempt",
+                    "SELECT max(attempts) FROM delivery",
+                )
+            )
+            faults = [
+                row
+                for check in ("integrity_check", "foreign_key_check")
+                for row in db.execute(f"PRAGMA {check}")
+                if row != ("ok",)
+            ]
         taken = self._tell(self.inbox_port, "seen")["taken"]
         published = self._tell(self.forge_port, "seen")["published"]
         digests = [digest for _, _, *bodies in taken.values() for digest in bodies]
-        return {"deliveries": len(ids), "lost": sum(not taken.get(id_, [0, 0])[1] for id_ in ids),
-                "published": sum(published.values()), "untold": untold,
-                "unfound": sum(count - recorded.get(name, 0) for name, count in published.items()),
-                "repeats": sum(times - 1 for times, *_ in taken.values()),
-                "most": max((times for times, *_ in taken.values()), default=0),
-                "changed": sum(len(bodies) > 1 for _, _, *bodies in taken.values()),
-                "renamed": len(digests) - len(set(digests)),
-                "attempts": attempts, "most attempts": most or 0, "faults": len(faults)}
+        return {
+            "deliveries": len(ids),
+            "lost": sum(not taken.get(id_, [0, 0])[1] for id_ in ids),
+            "published": sum(published.values()),
+            "untold": untold,
+            "unfound": sum(count - recorded.get(name, 0) for name, count in published.items()),
+            "repeats": sum(times - 1 for times, *_ in taken.values()),
+            "most": max((times for times, *_ in taken.values()), default=0),
+            "changed": sum(len(bodies) > 1 for _, _, *bodies in taken.values()),
+            "renamed": len(digests) - len(set(digests)),
+            "attempts": attempts,
+            "most attempts": most or 0,
+            "faults": len(faults),
+        }
 
     def kill_often(self) -> dict[str, float]:
         """Kill the program at random moments while releases are found and told, and scans reported; then let it
@@ -1605,11 +2175,18 @@ class Soak(Stage):
             with contextlib.suppress(OSError, http.client.HTTPException):
                 while True:
                     sent = f"v0.{next(numbers)}"
-                    items = [{"provider": "forge", "name": project_name(at), "version": sent} for at in range(SCANNED)]
+                    items = [
+                        {"provider": "forge", "name": project_name(at), "version": sent}
+                        for at in range(SCANNED)
+                    ]
                     request = urllib.request.Request(
-                        f"http://127.0.0.1:{port}/v1/installations", json.dumps({"place": "nas", "items": items}).encode(),
-                        {"X-Key": self.store.key, "Content-Type": "application/json"})
-                    urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=PATIENCE).read()
+                        f"http://127.0.0.1:{port}/v1/installations",
+                        json.dumps({"place": "nas", "items": items}).encode(),
+                        {"X-Key": self.store.key, "Content-Type": "application/json"},
+                    )
+                    urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
+                        request, timeout=PATIENCE
+                    ).read()
                     kept.append(sent)
 
         for _ in range(self._kills):
@@ -1621,25 +2198,40 @@ class Soak(Stage):
             reporter.join()
         with self.watching(path, WATCHED, "news", *options) as tracking:
             self._bring_home(tracking)
-            installed = [json.loads(text) for text, in tracking.db.execute(
-                "SELECT installed FROM project WHERE installed != '[]'")]
+            installed = [
+                json.loads(text)
+                for (text,) in tracking.db.execute(
+                    "SELECT installed FROM project WHERE installed != '[]'"
+                )
+            ]
         there = [one["version"] for several in installed for one in several]
-        return {"kills": self._kills, "reports": len(kept), **self._books(path),
-                "forgotten": SCANNED - sum(version in (kept[-1], sent) for version in there)}
+        return {
+            "kills": self._kills,
+            "reports": len(kept),
+            **self._books(path),
+            "forgotten": SCANNED - sum(version in (kept[-1], sent) for version in there),
+        }
 
     def share_a_store(self) -> dict[str, float]:
         """Two programs send what waits in one store."""
         path = self.copy_of(self.store.path)
         add_deliveries(path, 1000, self._inboxes("inbox", 16))
         self._tell(self.inbox_port, "forget")
-        with self.serving(path, "--brand", "One"), self.serving(path, "--brand", "Two"), \
-                contextlib.closing(sqlite3.connect(path, timeout=PATIENCE)) as db:
+        with (
+            self.serving(path, "--brand", "One"),
+            self.serving(path, "--brand", "Two"),
+            contextlib.closing(sqlite3.connect(path, timeout=PATIENCE)) as db,
+        ):
             self._deliver_all(db)
-            time.sleep(program().LEASE + 1)     # after which what was claimed would be claimed again
+            time.sleep(program().LEASE + 1)  # after which what was claimed would be claimed again
         seen = self._tell(self.inbox_port, "seen")
-        return {"taken": len(seen["taken"]), "lost": 1000 - len(seen["taken"]),
-                "doubled": sum(times - 1 for times, *_ in seen["taken"].values()),
-                "by one": seen["senders"].get("one", 0), "by two": seen["senders"].get("two", 0)}
+        return {
+            "taken": len(seen["taken"]),
+            "lost": 1000 - len(seen["taken"]),
+            "doubled": sum(times - 1 for times, *_ in seen["taken"].values()),
+            "by one": seen["senders"].get("one", 0),
+            "by two": seen["senders"].get("two", 0),
+        }
 
     def _by_id(self) -> Iterator[bytes]:
         return itertools.cycle([text.encode() for text in BY_ID.texts(self.store)])
@@ -1653,9 +2245,13 @@ class Soak(Stage):
             forget_highest(process.pid)
             with dripping(port, DRIPPING), Visitor(port, self._by_id(), 0.05) as honest:
                 time.sleep(self._of(DRIPPED))
-            return {"p95": honest.seconds(95), "p99": honest.seconds(99),
-                    "refused": honest.count(lambda status: status != 200),
-                    "rise": highest_mib(process.pid) - before, "ended": process.poll() is not None}
+            return {
+                "p95": honest.seconds(95),
+                "p99": honest.seconds(99),
+                "refused": honest.count(lambda status: status != 200),
+                "rise": highest_mib(process.pid) - before,
+                "ended": process.poll() is not None,
+            }
 
     def fill_the_disk(self) -> dict[str, float]:
         """Read and write before, while and after the disk is full. Raises Skipped."""
@@ -1665,7 +2261,10 @@ class Soak(Stage):
             shutil.copyfile(self.store.path, path)
             with self.serving(path) as (process, port):
                 writes = (adding % number for number in itertools.count())
-                with Visitor(port, self._by_id(), 0.05) as reader, Visitor(port, writes, 0.05) as writer:
+                with (
+                    Visitor(port, self._by_id(), 0.05) as reader,
+                    Visitor(port, writes, 0.05) as writer,
+                ):
                     time.sleep(2)
                     fill_up(disk / "filler")
                     begin = time.monotonic()
@@ -1675,32 +2274,50 @@ class Soak(Stage):
                     time.sleep(8)
                 is_ended = process.poll() is not None
             store = program().Store(str(path))
-            account, = store.accounts.all()
+            (account,) = store.accounts.all()
             kept = {tag.name for tag in store.tags.of_account(account.id)}
             store.close()
         refused = writer.between(begin, end)
         accepted = [one for one in writer.answers if one.is_accepted]
-        return {"reads": len(reader.between(begin, end)),
-                "failed reads": sum(not one.is_accepted for one in reader.between(begin, end)),
-                "writes": sum(one.status == 503 for one in refused),
-                "failed writes": sum(not one.is_accepted and one.status != 503 for one in writer.answers),
-                "recovered": min((one.due_at + one.seconds - end for one in accepted if one.due_at >= end),
-                                 default=float("inf")),
-                "lost": sum(json.loads(one.request.partition(b"\r\n\r\n")[2])["name"] not in kept for one in accepted),
-                "acknowledged": len(accepted), "ended": is_ended}
+        return {
+            "reads": len(reader.between(begin, end)),
+            "failed reads": sum(not one.is_accepted for one in reader.between(begin, end)),
+            "writes": sum(one.status == 503 for one in refused),
+            "failed writes": sum(
+                not one.is_accepted and one.status != 503 for one in writer.answers
+            ),
+            "recovered": min(
+                (one.due_at + one.seconds - end for one in accepted if one.due_at >= end),
+                default=float("inf"),
+            ),
+            "lost": sum(
+                json.loads(one.request.partition(b"\r\n\r\n")[2])["name"] not in kept
+                for one in accepted
+            ),
+            "acknowledged": len(accepted),
+            "ended": is_ended,
+        }
 
     def _guess(self, port: int, guesses: Sequence[tuple[str, str]]) -> Counter[bytes]:
         """How often each status was answered to wrong passwords, ``(address, e-mail)`` each, tried GUESSERS at once."""
+
         def try_all(some: Sequence[tuple[str, str]]) -> Counter[bytes]:
             asker = Asker(port)
             with asker.socket:
-                return Counter(asker.answer_to((
-                    f"GET /v1/auth/keys HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Forwarded-For: {address}\r\nAuthorization: "
-                    f"Basic {base64.b64encode(f'{email}:guess {at}'.encode()).decode()}\r\n\r\n").encode())
-                    for at, (address, email) in enumerate(some))
+                return Counter(
+                    asker.answer_to(
+                        (
+                            f"GET /v1/auth/keys HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Forwarded-For: {address}\r\nAuthorization: "
+                            f"Basic {base64.b64encode(f'{email}:guess {at}'.encode()).decode()}\r\n\r\n"
+                        ).encode()
+                    )
+                    for at, (address, email) in enumerate(some)
+                )
 
         with ThreadPoolExecutor(GUESSERS) as pool:
-            return sum(pool.map(try_all, (guesses[at::GUESSERS] for at in range(GUESSERS))), Counter())
+            return sum(
+                pool.map(try_all, (guesses[at::GUESSERS] for at in range(GUESSERS))), Counter()
+            )
 
     def guess_passwords(self) -> dict[str, float]:
         """Try passwords of 1,000 accounts from one address, and of one account from 1,000 addresses, while its owner
@@ -1708,10 +2325,18 @@ class Soak(Stage):
         count, found = self._of(GUESSES), dict[str, float]()
         addresses = [f"10.0.{number // 250}.{number % 250 + 1}" for number in range(1000)]
         pages = itertools.cycle(text.encode() for text in PROJECTS_PAGE.texts(self.store))
-        for name, kinds in (("one address", [(addresses[0], f"user-{number}@example.org") for number in range(1000)]),
-                            ("many addresses", [(address, "bench@example.org") for address in addresses])):
+        for name, kinds in (
+            (
+                "one address",
+                [(addresses[0], f"user-{number}@example.org") for number in range(1000)],
+            ),
+            ("many addresses", [(address, "bench@example.org") for address in addresses]),
+        ):
             guesses = list(itertools.islice(itertools.cycle(kinds), count))
-            with self.serving(self.copy_of(self.store.path), "--trusted-proxy", "127.0.0.1") as (process, port):
+            with self.serving(self.copy_of(self.store.path), "--trusted-proxy", "127.0.0.1") as (
+                process,
+                port,
+            ):
                 with Visitor(port, pages, 0.05):
                     time.sleep(1)
                 before = resident_mib(process.pid)
@@ -1719,23 +2344,40 @@ class Soak(Stage):
                 with Visitor(port, pages, 0.05) as owner:
                     statuses = self._guess(port, guesses)
                     time.sleep(1)
-                found |= {f"{name}: evaluated": statuses.pop(b"401", 0), f"{name}: refused": statuses.pop(b"429", 0),
-                          f"{name}: else": sum(statuses.values()), f"{name}: p95": owner.seconds(95),
-                          f"{name}: shut out": owner.count(lambda status: status != 200),
-                          f"{name}: rise": highest_mib(process.pid) - before}
+                found |= {
+                    f"{name}: evaluated": statuses.pop(b"401", 0),
+                    f"{name}: refused": statuses.pop(b"429", 0),
+                    f"{name}: else": sum(statuses.values()),
+                    f"{name}: p95": owner.seconds(95),
+                    f"{name}: shut out": owner.count(lambda status: status != 200),
+                    f"{name}: rise": highest_mib(process.pid) - before,
+                }
         return found
 
     def _mixed(self, secret: str) -> Iterator[bytes]:
         """Requests of every kind, in no order; of ten one writes."""
         chance = random.Random(SEED)
-        kinds = [Ask("/v1/projects/search?q=project-7"), Ask(f"/feeds/{secret}.atom"), Ask("/healthz"), JOURNAL, BY_ID,
-                 PROJECT_PAGE, RELEASE_PAGE, RELEASES_PAGE, PROJECTS_PAGE, ONE_PROJECT_PAGE]
+        kinds = [
+            Ask("/v1/projects/search?q=project-7"),
+            Ask(f"/feeds/{secret}.atom"),
+            Ask("/healthz"),
+            JOURNAL,
+            BY_ID,
+            PROJECT_PAGE,
+            RELEASE_PAGE,
+            RELEASES_PAGE,
+            PROJECTS_PAGE,
+            ONE_PROJECT_PAGE,
+        ]
         texts = [ask.texts(self.store) for ask in kinds]
         for number in itertools.count():
             if number % 10:
                 yield chance.choice(chance.choice(texts)).encode()
             else:
-                ask = Ask(f"/v1/projects/{chance.choice(self.store.ids)}", body='{"note": "seen at %012d"}')
+                ask = Ask(
+                    f"/v1/projects/{chance.choice(self.store.ids)}",
+                    body='{"note": "seen at %012d"}',
+                )
                 yield ask.texts(self.store)[0].encode() % number
 
     def carry_a_load(self) -> dict[str, float]:
@@ -1745,7 +2387,16 @@ class Soak(Stage):
         store = program().Store(str(path))
         secret = store.accounts.all()[0].feed_secret
         store.close()
-        options = ("--poll-interval", str(WATCHED), "--retry-first", "1", "--host-limit", "8", "--log-level", "error")
+        options = (
+            "--poll-interval",
+            str(WATCHED),
+            "--retry-first",
+            "1",
+            "--host-limit",
+            "8",
+            "--log-level",
+            "error",
+        )
         seconds = max(SHORTEST_LOAD, self._end - time.monotonic())
         samples: list[Sample] = []
         with self.watching(path, WATCHED, "faulty", *options) as tracking:
@@ -1757,15 +2408,28 @@ class Soak(Stage):
                     samples.append(Sample.of(tracking.process.pid, path))
             self._bring_home(tracking)
         warm = [one for one in samples if one.at - begin > min(seconds / 2, WARM_AFTER)]
-        slope = statistics.linear_regression([one.at for one in warm], [one.resident for one in warm]).slope
-        return {"minutes": seconds / 60, "requests": len(visitor.answers), "p95": visitor.seconds(95),
-                "p99": visitor.seconds(99), "5xx": visitor.count(lambda status: status >= 500 and status != 503),
-                "503": visitor.count(lambda status: status == 503),
-                "else": visitor.count(lambda status: not status or 400 <= status < 500),
-                "resident first": warm[0].resident, "resident last": warm[-1].resident, "slope": 3600 * slope,
-                "files first": warm[0].files, "files last": warm[-1].files,
-                "files rise": warm[-1].files - warm[0].files,
-                "threads": warm[-1].threads, "log": max(one.log for one in samples), **self._books(path)}
+        slope = statistics.linear_regression(
+            [one.at for one in warm], [one.resident for one in warm]
+        ).slope
+        return {
+            "minutes": seconds / 60,
+            "requests": len(visitor.answers),
+            "p95": visitor.seconds(95),
+            "p99": visitor.seconds(99),
+            "5xx": visitor.count(lambda status: status >= 500 and status != 503),
+            "503": visitor.count(lambda status: status == 503),
+            "else": visitor.count(lambda status: not status or 400 <= status < 500),
+            "resident first": warm[0].resident,
+            "resident last": warm[-1].resident,
+            "slope": 3600 * slope,
+            "files first": warm[0].files,
+            "files last": warm[-1].files,
+            "files rise": warm[-1].files - warm[0].files,
+            "threads": warm[-1].threads,
+            "log": max(one.log for one in samples),
+            **self._books(path),
+        }
+
 
 @dataclasses.dataclass(frozen=True)
 class Promise:
@@ -1775,18 +2439,21 @@ class Promise:
     what: str
     unit: str = ""
     below: float | None = None
-    is_none: bool = False           # nothing but 0 passes, or something is lost
-    is_for_long: bool = False       # judged in a long soak alone
+    is_none: bool = False  # nothing but 0 passes, or something is lost
+    is_for_long: bool = False  # judged in a long soak alone
 
     def target(self, is_long: bool) -> str:
         if self.is_none:
             return "0"
-        return "-" if self.below is None or self.is_for_long and not is_long else f"< {self.below:g}"
+        return (
+            "-" if self.below is None or (self.is_for_long and not is_long) else f"< {self.below:g}"
+        )
 
     def is_kept(self, figure: float, is_long: bool) -> bool:
         if self.is_none:
             return figure == 0
         return self.target(is_long) == "-" or self.below is None or figure < self.below
+
 
 BOOKS = (
     Promise("published", "releases published"),
@@ -1803,61 +2470,88 @@ BOOKS = (
     Promise("faults", "lines of integrity_check but ok", is_none=True),
 )
 TRIALS: dict[str, tuple[Callable[[Soak], dict[str, float]], tuple[Promise, ...]]] = {
-    "killed at random moments": (Soak.kill_often, (
-        Promise("kills", "SIGKILLs"), *BOOKS, Promise("reports", "reports of a scan acknowledged"),
-        Promise("forgotten", "versions of the last report that are not installed", is_none=True))),
-    "two processes on one store": (Soak.share_a_store, (
-        Promise("taken", "deliveries received"),
-        Promise("by one", "requests by the first"),
-        Promise("by two", "requests by the second"),
-        Promise("lost", "deliveries that did not come", is_none=True),
-        Promise("doubled", "deliveries that came again", is_none=True),
-    )),
-    f"{DRIPPING} dripping connections": (Soak.drip, (
-        Promise("p95", "honest client: p95", "s", 0.5),
-        Promise("p99", "honest client: p99", "s"),
-        Promise("refused", "honest requests not answered 200", is_none=True),
-        Promise("rise", "memory beyond what it was", "MiB", 50),
-        Promise("ended", "processes that ended", is_none=True),
-    )),
-    "the disk is full": (Soak.fill_the_disk, (
-        Promise("reads", "reads meanwhile"),
-        Promise("failed reads", "reads not answered 200", is_none=True),
-        Promise("writes", "writes answered 503 meanwhile"),
-        Promise("failed writes", "writes answered neither 2xx nor 503", is_none=True),
-        Promise("recovered", "until a write succeeds again", "s", 5),
-        Promise("acknowledged", "writes acknowledged"),
-        Promise("lost", "acknowledged writes that are lost", is_none=True),
-        Promise("ended", "processes that ended", is_none=True),
-    )),
-    "passwords are guessed": (Soak.guess_passwords, tuple(
-        Promise(f"{name}: {key}", f"{name}: {what}", unit, below, is_none)
-        for name in ("one address", "many addresses") for key, what, unit, below, is_none in (
-            ("evaluated", "passwords evaluated", "", 31, False),
-            ("refused", "refused with 429", "", None, False),
-            ("else", "answered anything else", "", None, True),
-            ("p95", "signed-in client: p95", "s", 1.0, False),
-            ("shut out", "signed-in client: not answered 200", "", None, True),
-            ("rise", "memory beyond what it was", "MiB", 64, False)))),
-    "a load with faults": (Soak.carry_a_load, (
-        Promise("minutes", "how long", "min"),
-        Promise("requests", "requests of mixed kinds"),
-        Promise("p95", "p95", "s", 0.5),
-        Promise("p99", "p99", "s"),
-        Promise("5xx", "answers of 5xx but 503", is_none=True),
-        Promise("503", "answers of 503"),
-        Promise("else", "answers of 4xx, or none", is_none=True),
-        Promise("resident first", "memory after the warm-up", "MiB"),
-        Promise("resident last", "memory at the end", "MiB"),
-        Promise("slope", "its slope", "MiB/h", 1, is_for_long=True),
-        Promise("files first", "open files after the warm-up"),
-        Promise("files last", "open files at the end"),
-        Promise("files rise", "more than after the warm-up", "", 10),
-        Promise("threads", "threads at the end"),
-        Promise("log", "write-ahead log at its largest", "MiB", 32),
-        *BOOKS,
-    )),
+    "killed at random moments": (
+        Soak.kill_often,
+        (
+            Promise("kills", "SIGKILLs"),
+            *BOOKS,
+            Promise("reports", "reports of a scan acknowledged"),
+            Promise(
+                "forgotten", "versions of the last report that are not installed", is_none=True
+            ),
+        ),
+    ),
+    "two processes on one store": (
+        Soak.share_a_store,
+        (
+            Promise("taken", "deliveries received"),
+            Promise("by one", "requests by the first"),
+            Promise("by two", "requests by the second"),
+            Promise("lost", "deliveries that did not come", is_none=True),
+            Promise("doubled", "deliveries that came again", is_none=True),
+        ),
+    ),
+    f"{DRIPPING} dripping connections": (
+        Soak.drip,
+        (
+            Promise("p95", "honest client: p95", "s", 0.5),
+            Promise("p99", "honest client: p99", "s"),
+            Promise("refused", "honest requests not answered 200", is_none=True),
+            Promise("rise", "memory beyond what it was", "MiB", 50),
+            Promise("ended", "processes that ended", is_none=True),
+        ),
+    ),
+    "the disk is full": (
+        Soak.fill_the_disk,
+        (
+            Promise("reads", "reads meanwhile"),
+            Promise("failed reads", "reads not answered 200", is_none=True),
+            Promise("writes", "writes answered 503 meanwhile"),
+            Promise("failed writes", "writes answered neither 2xx nor 503", is_none=True),
+            Promise("recovered", "until a write succeeds again", "s", 5),
+            Promise("acknowledged", "writes acknowledged"),
+            Promise("lost", "acknowledged writes that are lost", is_none=True),
+            Promise("ended", "processes that ended", is_none=True),
+        ),
+    ),
+    "passwords are guessed": (
+        Soak.guess_passwords,
+        tuple(
+            Promise(f"{name}: {key}", f"{name}: {what}", unit, below, is_none)
+            for name in ("one address", "many addresses")
+            for key, what, unit, below, is_none in (
+                ("evaluated", "passwords evaluated", "", 31, False),
+                ("refused", "refused with 429", "", None, False),
+                ("else", "answered anything else", "", None, True),
+                ("p95", "signed-in client: p95", "s", 1.0, False),
+                ("shut out", "signed-in client: not answered 200", "", None, True),
+                ("rise", "memory beyond what it was", "MiB", 64, False),
+            )
+        ),
+    ),
+    "a load with faults": (
+        Soak.carry_a_load,
+        (
+            Promise("minutes", "how long", "min"),
+            Promise("requests", "requests of mixed kinds"),
+            Promise("p95", "p95", "s", 0.5),
+            Promise("p99", "p99", "s"),
+            Promise("5xx", "answers of 5xx but 503", is_none=True),
+            Promise("503", "answers of 503"),
+            Promise("else", "answers of 4xx, or none", is_none=True),
+            Promise("resident first", "memory after the warm-up", "MiB"),
+            Promise("resident last", "memory at the end", "MiB"),
+            Promise("slope", "its slope", "MiB/h", 1, is_for_long=True),
+            Promise("files first", "open files after the warm-up"),
+            Promise("files last", "open files at the end"),
+            Promise("files rise", "more than after the warm-up", "", 10),
+            Promise("threads", "threads at the end"),
+            Promise("log", "write-ahead log at its largest", "MiB", 32),
+            *BOOKS,
+        ),
+    ),
 }
+
 
 def lines_of(name: str, stage: Soak) -> Iterator[tuple[str, bool]]:
     """``(a line of a trial, whether that could be tried and nothing was lost)``."""
@@ -1868,7 +2562,7 @@ def lines_of(name: str, stage: Soak) -> Iterator[tuple[str, bool]]:
     except Skipped as reason:
         yield f"{name}: skipped; {reason}", True
         return
-    except Exception as error:      # the trial's place shows it, and the others are made
+    except Exception as error:  # the trial's place shows it, and the others are made
         yield f"{name}: {type(error).__name__}: {error}", False
         return
     yield f"{name} ({time.monotonic() - begin:.0f} s)", True
@@ -1876,15 +2570,32 @@ def lines_of(name: str, stage: Soak) -> Iterator[tuple[str, bool]]:
         figure = figures[row.key]
         is_kept = row.is_kept(figure, stage.is_long)
         text = f"{figure:,}" if isinstance(figure, int) else shown(figure, 3)
-        yield (f"  {row.what:<{WIDTH - 2}}{text:>9} {row.unit:<6} {row.target(stage.is_long):<7}"
-               f"{'' if is_kept else '  missed'}"), is_kept or not row.is_none
+        yield (
+            (
+                f"  {row.what:<{WIDTH - 2}}{text:>9} {row.unit:<6} {row.target(stage.is_long):<7}"
+                f"{'' if is_kept else '  missed'}"
+            ),
+            is_kept or not row.is_none,
+        )
+
 
 def soak(arguments: Sequence[str]) -> int:
     """Make all trials; 0 when each could be made and nothing was lost."""
-    parser = argparse.ArgumentParser(prog="bench.py soak", description="Try what releasetrack.py holds up against.")
-    parser.add_argument("--minutes", type=float, default=6, help=f"in all; the large numbers from {LONG} on")
-    parser.add_argument("--kills", type=int, metavar="N", help=f"instead of {KILLS[0]}, or {KILLS[1]} in a long soak")
-    parser.add_argument("--only", metavar="WORDS", default="", help="the trials whose name holds these words")
+    parser = argparse.ArgumentParser(
+        prog="bench.py soak", description="Try what releasetrack.py holds up against."
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=6, help=f"in all; the large numbers from {LONG} on"
+    )
+    parser.add_argument(
+        "--kills",
+        type=int,
+        metavar="N",
+        help=f"instead of {KILLS[0]}, or {KILLS[1]} in a long soak",
+    )
+    parser.add_argument(
+        "--only", metavar="WORDS", default="", help="the trials whose name holds these words"
+    )
     args = parser.parse_args(arguments)
     names = [name for name in TRIALS if args.only.lower() in name]
     print(f"{'what':<{WIDTH}}{'figure':>9} {'unit':<6} passes", flush=True)
@@ -1897,12 +2608,14 @@ def soak(arguments: Sequence[str]) -> int:
                 print(line.rstrip(), flush=True)
     return 0 if is_well else 1
 
+
 def do_job(task: Callable[[dict[str, Any]], dict[str, float]]) -> None:
     """Read a job from standard input, print what came of it."""
     try:
         print(json.dumps(task(json.load(sys.stdin))))
     except (BenchError, OSError) as error:
         sys.exit(str(error))
+
 
 # What this file is started again for.
 TASKS: dict[str, Callable[[], None]] = {
