@@ -2507,6 +2507,15 @@ class RateLimiter:
                 self._state[name] = start, max(0, used - cost)
 
 
+def may_hold_another(held: int, free: int) -> bool:
+    """Whether whoever holds ``held`` places of a shared pool may take another one of those that are ``free``.
+
+    Only while more are free than it holds: of eight places the first has at most four, then others two,
+    one and one. So whoever comes next finds a place, and nobody holds all.
+    """
+    return free > held
+
+
 class ConcurrencyLimit:
     """How many threads may wait for another server or a hash, in total and by account: some stay free."""
 
