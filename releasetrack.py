@@ -200,6 +200,7 @@ CONNECTIONS, MOST_FILES = (
     1000,
     8192,
 )  # to us at once; files and connections that the process asks to have
+FORM_FIELDS = 3_000  # that a form of a page may send: a preview of 500 rows sends two for each
 NAME_LIMIT = 200  # characters of a project's name, a version, a label
 TAG_LIMIT = 100  # characters of a tag's name
 PASSWORD_LIMIT = 1024  # bytes
@@ -14840,13 +14841,13 @@ def read_body(environ: Mapping[str, Any], content_type: str) -> bytes:
     """The body of a request, which must be of that type. Raises Invalid, TooLarge."""
     if environ.get("CONTENT_TYPE", "").split(";")[0].strip().lower() != content_type:
         raise Invalid(f"A POST must have the header Content-Type: {content_type}.")
-    # One sent in chunks has no length; waitress has put its chunks together.
-    size = environ.get("CONTENT_LENGTH") or (
-        BODY_LIMIT + 1 if environ.get("wsgi.input_terminated") else 0
-    )
-    body = environ["wsgi.input"].read(
-        min(int(size), BODY_LIMIT + 1)
-    )  # bottle may make a file of it
+    length = environ.get("CONTENT_LENGTH", "")
+    if length and not re.fullmatch("[0-9]{1,18}", length):
+        raise Invalid("The header Content-Length must be a number.")
+    size = int(length or 0)
+    if not length and environ.get("wsgi.input_terminated"):
+        size = BODY_LIMIT + 1  # sent in chunks, which waitress has put together
+    body = environ["wsgi.input"].read(min(size, BODY_LIMIT + 1))
     if len(body) > BODY_LIMIT:
         raise TooLarge
     return body
@@ -15099,37 +15100,61 @@ class Fields(InputReader):
         )
 
 
+# A boundary and a part's head as browsers write them: https://www.rfc-editor.org/rfc/rfc7578. Not by the
+# library's parser of mail, which a head of 15 KiB keeps busy for a second.
+_BOUNDARY = re.compile(r'boundary=("?)([!#-:<-~]{1,70})\1 *(?:;|$)', re.IGNORECASE)
+_PART_NAME = re.compile(rb'[; ]name="([^"\r\n]{1,200})"', re.IGNORECASE)
+_PART_FILE = re.compile(rb'[; ]filename="([^"\r\n]{1,800})"', re.IGNORECASE)
+_PART_HEAD = KIB  # bytes that the head of a part may have
+
+
 def _read_parts(body: bytes, content_type: str) -> list[tuple[str, str]]:
-    """Names and values of a form with a file, whose name comes as "file.name". Browsers nest no parts."""
-    boundary = email.message_from_string(f"Content-Type: {content_type}\n\n").get_boundary("")
+    """Returns names and values of a form with a file, whose own name comes as "file.name".
+
+    Takes time that is linear in the body. Raises Invalid.
+    """
+    boundary = _BOUNDARY.search(content_type)
+    if not boundary:
+        raise Invalid("The Content-Type of a form with a file must name a boundary.")
+    delimiter = b"\r\n--" + boundary[2].encode("ascii")
+    parts = (b"\r\n" + body).split(delimiter, FORM_FIELDS + 1)[1:]
+    if not any(part.startswith(b"--") for part in parts):
+        raise Invalid(f"A form must be sent whole and have at most {FORM_FIELDS:,} fields.")
     pairs = list[tuple[str, str]]()
-    for part in (
-        body.split(b"--" + boundary.encode("latin-1", "replace"), 101)[1:101] if boundary else ()
-    ):
-        head, _, content = part.lstrip(b"\r\n").partition(b"\r\n\r\n")
-        about = email.message_from_bytes(head[: 2 * KIB] + b"\r\n\r\n")
-        name = about.get_param("name", "", "content-disposition")
-        if name and isinstance(name, str):
-            pairs += [
-                (name, content.removesuffix(b"\r\n").decode("utf-8", "replace")),
-                (f"{name}.name", about.get_filename() or ""),
-            ]
+    for part in parts:
+        if part.startswith(b"--"):  # after the last one
+            break
+        head, blank, value = part.partition(b"\r\n\r\n")
+        name = _PART_NAME.search(head[:_PART_HEAD])
+        if not blank or not name:
+            raise Invalid("Each field of a form must have a name.")
+        file_name = _PART_FILE.search(head[:_PART_HEAD])
+        field = name[1].decode("utf-8", "replace")
+        pairs.append((field, value.decode("utf-8", "replace")))
+        if file_name:
+            pairs.append((f"{field}.name", file_name[1].decode("utf-8", "replace")))
     return pairs
 
 
 class Form:
-    """What a form sent, read by name; of a GET nothing. Raises TooLarge, Invalid for what cannot be read."""
+    """What a form sent, read by name; of a GET nothing. ``takes_file``: whether it may be multipart.
 
-    def __init__(self, environ: Mapping[str, Any]) -> None:
-        is_sent, kind = environ["REQUEST_METHOD"] == "POST", environ.get("CONTENT_TYPE", "")
-        if is_sent and kind.lower().startswith("multipart/form-data;"):
-            pairs = _read_parts(read_body(environ, "multipart/form-data"), kind)
-        else:
-            body = read_body(environ, "application/x-www-form-urlencoded") if is_sent else b""
-            pairs = _read_pairs(body, at_most=3000)
+    Raises TooLarge, and Invalid for whatever cannot be read.
+    """
+
+    def __init__(self, environ: Mapping[str, Any], *, takes_file: bool = False) -> None:
         self._given: dict[str, list[str]] = {}
-        for name, value in pairs:
+        for name, value in self._pairs(environ, takes_file):
             self._given.setdefault(name, []).append(value.replace("\r\n", "\n"))
+
+    @staticmethod
+    def _pairs(environ: Mapping[str, Any], takes_file: bool) -> list[tuple[str, str]]:
+        if environ["REQUEST_METHOD"] != "POST":
+            return []
+        content_type = environ.get("CONTENT_TYPE", "")
+        if takes_file and content_type.lower().startswith("multipart/form-data;"):
+            return _read_parts(read_body(environ, "multipart/form-data"), content_type)
+        return _read_pairs(read_body(environ, "application/x-www-form-urlencoded"), FORM_FIELDS)
 
     def text(self, name: str, default: str = "") -> str:
         return self.typed(name).strip() if self.texts(name) else default
@@ -18783,11 +18808,17 @@ class Visit:
         self.root, self.path = root_of(environ), environ["releasetrack.path"]
         self._token = self.cookie(_SESSION)
         self.session = self.store.sessions.find(self._token) if self._token else None
-        self.is_post, self.form = environ["REQUEST_METHOD"] == "POST", Form(environ)
-        self.pressed = self.form.text("do")  # the button that was
+        self.is_post = environ["REQUEST_METHOD"] == "POST"
+        self.takes_file = False  # whether the page's form may bring one
+        self.pressed = ""  # the button that was
         self.problems: list[Problem] = []  # of what the form asked for
         self.result: Any = None  # what the button has returned; a dict goes to the page
         self._labels: dict[str, str] = {}  # of the page's fields, by what problems call them
+
+    @functools.cached_property
+    def form(self) -> Form:
+        """What was sent. It is read once it is known who is there: see ``authorize``."""
+        return Form(self.environ, takes_file=self.takes_file)
 
     @functools.cached_property
     def _is_secure(self) -> bool:
@@ -18911,11 +18942,14 @@ class Visit:
                 raise SeeOther("/login", "Sign in first; nothing was changed.")
             raise SeeOther(f"/login?{urllib.parse.urlencode({'next': self.link()})}")
         if self.is_post:
-            self._check_form()
+            self._check_origin()
+            self._check_token()
+            self.pressed = self.form.text("do")
         if who == "admin" and not self.account.is_admin:
             raise Forbidden("This page is for administrators.")
 
-    def _check_form(self) -> None:
+    def _check_origin(self) -> None:
+        """Raise Forbidden for a form that another site's page sends."""
         hosts = {self.environ.get("HTTP_HOST", ""), urlsplit(self.settings.base_url).netloc} - {""}
         sent_from = self.environ.get(
             "HTTP_SEC_FETCH_SITE", "same-origin"
@@ -18928,6 +18962,9 @@ class Visit:
                 "The form did not come from a page of ours. If releasetrack is reached by "
                 "another address than it listens on, set --base-url to that."
             )
+
+    def _check_token(self) -> None:
+        """Raise Forbidden for a form that no page of this browser had; nothing else of it is read before."""
         given = self.form.text("form_token").encode()
         if not self._token or not hmac.compare_digest(given, self.form_token.encode()):
             raise Forbidden(
@@ -19160,18 +19197,27 @@ PAGE_HEADERS = {
 PageHandler = Callable[
     ..., Any
 ]  # of a Visit and what the path names; again when a button was obeyed
-PAGES: dict[
-    str, tuple[PageHandler, str, tuple[str, ...]]
-] = {}  # path -> handler, who may see it, methods
+
+
+class PageRoute(NamedTuple):
+    """How a path is answered, and for whom."""
+
+    handler: PageHandler
+    who: str  # "anyone", "account" (who is signed in) or "admin"
+    methods: tuple[str, ...]
+    takes_file: bool  # whether its form may bring a file
+
+
+PAGES: dict[str, PageRoute] = {}
 
 
 def page_at(
-    path: str, who: str = "account", methods: str = "GET POST"
+    path: str, who: str = "account", methods: str = "GET POST", *, takes_file: bool = False
 ) -> Callable[[PageHandler], PageHandler]:
-    """Enter a page. ``who``: "anyone", "account" (who is signed in) or "admin"."""
+    """Enter a page, as ``PageRoute`` has it."""
 
     def enter(handler: PageHandler) -> PageHandler:
-        PAGES[path] = handler, who, tuple(methods.split())
+        PAGES[path] = PageRoute(handler, who, tuple(methods.split()), takes_file)
         return handler
 
     return enter
@@ -19204,16 +19250,17 @@ def error_page(context: Context, environ: dict[str, Any], status: int, text: str
 
 def answer_page(context: Context, path: str, **names: str) -> Any:
     """The answer to the current request of a page. Only here does an error become a page."""
-    handler, who, methods = PAGES[path]
+    route = PAGES[path]
     environ = bottle.request.environ
     try:
         visit = Visit(context, environ)
-        visit.authorize(who)
-        page = handler(visit, **names)
+        visit.takes_file = route.takes_file
+        visit.authorize(route.who)
+        page = route.handler(visit, **names)
         visit.query.check()
-        if visit.is_post and "GET" in methods:
+        if visit.is_post and "GET" in route.methods:
             visit.obey(page)
-            page = handler(visit, **names)
+            page = route.handler(visit, **names)
         return visit.render(page) if isinstance(page, Page) else page
     except SeeOther as leaving:
         if leaving.flash:
@@ -20620,7 +20667,7 @@ def _import_form(read: Button) -> dict[str, Any]:
     }  # not that of the person, filled in by the browser
 
 
-@page_at("/projects/import")
+@page_at("/projects/import", takes_file=True)
 def import_page(visit: Visit) -> Page:
     """Track what a file, GitHub or another server names, with the versions as installed, after a preview."""
     form, ticked = visit.form, visit.form.texts("project")
@@ -22888,10 +22935,9 @@ def make_app(context: Context) -> Callable[..., Any]:
         app.route(path, method="ANY", callback=lambda rest="": answer_api(context))
     app.route("/healthz", callback=lambda: _answer_health(context.health()))
     app.route("/metrics", callback=lambda: _answer_metrics(context))
-    for path, (_, _, methods) in PAGES.items():
-        app.route(
-            path, method=list(methods), callback=functools.partial(answer_page, context, path)
-        )
+    for path, route in PAGES.items():
+        answer = functools.partial(answer_page, context, path)
+        app.route(path, method=list(route.methods), callback=answer)
     for path, (text, content_type) in ASSETS.items():
         app.route(path, callback=functools.partial(conditional_response, text, content_type, 3600))
     return application
