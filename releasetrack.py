@@ -196,6 +196,9 @@ HEAD_TIMEOUT, BODY_TIMEOUT = (
 )  # seconds from a request's first byte to the end of its head, its body
 IDLE_TIMEOUT = 30  # seconds in which a client asks nothing, or reads none of its answer
 UNSENT_LIMIT = 256 * KIB  # bytes of an answer that are kept in memory until they are read
+REQUESTS_WAITING = 200  # requests of one visitor that wait for a thread; one more is refused
+REQUEST_PATIENCE = 10.0  # seconds that a request waits for a thread before it is refused
+BODIES_LIMIT = 32 * MIB  # bytes of all bodies that clients are sending at once
 CONNECTIONS, MOST_FILES = (
     1000,
     8192,
@@ -651,6 +654,11 @@ class Settings:
     def __post_init__(self) -> None:
         chosen = {name for name, row in SETTINGS.items() if getattr(self, name) != row.default}
         object.__setattr__(self, "given", self.given | chosen)
+
+    @property
+    def root_path(self) -> str:
+        """The path of the base URL, without a slash at its end: "" where pages stand at the root."""
+        return unquote(urlsplit(self.base_url).path).rstrip("/")
 
     def __repr__(self) -> str:
         shown = (
@@ -2515,6 +2523,70 @@ def may_hold_another(held: int, free: int) -> bool:
     one and one. So whoever comes next finds a place, and nobody holds all.
     """
     return free > held
+
+
+class FairQueue:
+    """What waits for the places of a pool, by the visitor for whom it is.
+
+    A visitor's own items keep their order. Of several visitors the one that holds the fewest places is next;
+    of those the one that waits longest. Not safe for threads by itself: its owner has a lock.
+    """
+
+    def __init__(self, places: int, most_waiting: int) -> None:
+        self._free = places
+        self._most_waiting = most_waiting  # items of one visitor
+        self._held = Counter[str]()
+        self._waiting: dict[str, deque[tuple[float, Any]]] = {}  # visitor -> (since when, item)
+
+    def add(self, visitor: str, item: Any, now: float) -> bool:
+        """Let an item wait. Returns whether it may: too many of this visitor wait already."""
+        line = self._waiting.setdefault(visitor, deque())
+        if len(line) >= self._most_waiting:
+            return False
+        line.append((now, item))
+        return True
+
+    def next_visitor(self) -> str | None:
+        """Returns whose turn it is; None as long as nobody may take a place."""
+        ready = [name for name in self._waiting if may_hold_another(self._held[name], self._free)]
+        return min(
+            ready, key=lambda name: (self._held[name], self._waiting[name][0][0]), default=None
+        )
+
+    def take(self, visitor: str) -> Any:
+        """Give the visitor a place. Returns the item that has waited longest for it."""
+        self._free -= 1
+        self._held[visitor] += 1
+        _, item = self._waiting[visitor].popleft()
+        self._forget_empty(visitor)
+        return item
+
+    def release(self, visitor: str) -> None:
+        """Take back a place that the visitor was given."""
+        self._free += 1
+        self._held[visitor] -= 1
+        self._held += Counter[str]()  # which drops those without any
+
+    def remove_waiting(self, before: float) -> list[Any]:
+        """Returns the items that have waited since ``before``, or longer; they wait no more."""
+        removed = []
+        for visitor, line in list(self._waiting.items()):
+            while line and line[0][0] <= before:
+                removed.append(line.popleft()[1])
+            self._forget_empty(visitor)
+        return removed
+
+    def _forget_empty(self, visitor: str) -> None:
+        if not self._waiting[visitor]:
+            del self._waiting[visitor]
+
+    @property
+    def has_waiting(self) -> bool:
+        return bool(self._waiting)
+
+    @property
+    def has_held(self) -> bool:
+        return bool(self._held)
 
 
 class ConcurrencyLimit:
@@ -15904,6 +15976,83 @@ class AnswerCache:
         return value
 
 
+def client_address(environ: Mapping[str, Any], trusted: tuple[str, ...]) -> str:
+    """The address that a request comes from; "" when a trusted proxy gives none that can be read. Of a
+    trusted proxy's X-Forwarded-For it is the last address that is not a proxy's."""
+    address = environ.get("REMOTE_ADDR", "")
+    if in_networks(address, trusted):
+        for forwarded in reversed(environ.get("HTTP_X_FORWARDED_FOR", address).split(",")):
+            address = forwarded.strip()
+            if not parse_address(address) or not in_networks(address, trusted):
+                break
+    return address if parse_address(address) else ""
+
+
+def _basic(environ: Mapping[str, Any]) -> tuple[str, str]:
+    """User and password of a Basic Authorization header; ("", "") without one that can be read."""
+    scheme, _, coded = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+    with contextlib.suppress(ValueError):  # of base64, and of UTF-8
+        user, _, password = (
+            base64.b64decode(coded.strip(), validate=True).decode("utf-8").partition(":")
+        )
+        return (user, password) if scheme.lower() == "basic" else ("", "")
+    return "", ""
+
+
+def take_cost(context: Context, name: str, method: str, account_id: str = "") -> None:
+    """Count a request against the hourly limit, and set the headers that say what remains. ``account_id``: of
+    a key; an account's keys together have twice the limit. Raises TooMany."""
+    if not context.settings.rate_limit:
+        return
+    limits = {name: context.settings.rate_limit}
+    if account_id:
+        limits[f"keys of {account_id}"] = 2 * context.settings.rate_limit
+    cost = 1 if method == "GET" else 10
+    left, reset, is_open = context.rate_limits.take(limits, cost, time.monotonic())
+    bottle.response.headers.update({
+        "X-Ratelimit-Limit": str(limits[name]),
+        "X-Ratelimit-Reset": str(int(reset)),
+        "X-Ratelimit-Remaining": str(left),
+    })
+    if not is_open:
+        raise TooMany(reset, "")  # its headers say everything
+
+
+def keys_given(environ: Mapping[str, Any]) -> list[str]:
+    """Returns what a request may mean as an API key: one of X-Key or Bearer, or both halves of Basic."""
+    bearer = re.fullmatch(r"(?i)bearer +(\S+)", environ.get("HTTP_AUTHORIZATION", ""))
+    header = environ.get("HTTP_X_KEY") or (bearer and bearer[1])
+    return [header] if header else list(filter(None, _basic(environ)))
+
+
+class Visitors:
+    """Knows for whom a request is before it is answered, so that requests can take turns by visitor.
+
+    ``trusted_proxy``: the setting, as it is now.
+    """
+
+    _LIMIT = 10_000  # keys and cookies that are remembered
+    _SESSION_TOKEN = re.compile(r"=([A-Za-z0-9_-]{43})(?=;|$)")
+    _MOST_TOKENS = 5  # of a request that are looked at
+
+    def __init__(self, trusted_proxy: Callable[[], tuple[str, ...]] = tuple) -> None:
+        self.trusted_proxy = trusted_proxy
+        self._accepted = Recent[bytes, tuple[str, float]](self._LIMIT)  # account, and when
+
+    def accept(self, secret: str, account_id: str) -> None:
+        """Remember for an hour that a key or a session's token is the account's."""
+        self._accepted[secret_hash(secret)] = account_id, time.monotonic()
+
+    def name_of(self, environ: Mapping[str, Any]) -> str:
+        """Returns the account whose key or cookie was accepted within the hour, else the network."""
+        tokens = self._SESSION_TOKEN.findall(environ.get("HTTP_COOKIE", ""))[: self._MOST_TOKENS]
+        for secret in [*keys_given(environ), *tokens]:
+            account_id, accepted_at = self._accepted.get(secret_hash(secret), ("", 0.0))
+            if account_id and time.monotonic() - accepted_at < HOUR:
+                return f"account {account_id}"
+        return f"network {network_of(client_address(environ, self.trusted_proxy()))}"
+
+
 @dataclasses.dataclass
 class Context:
     """What the API and the pages work with. ``Service.reload`` replaces what settings make."""
@@ -15928,6 +16077,7 @@ class Context:
     tests: RateLimiter  # of test notifications, per hour and account
     kinds: Kinds
     own_readers: Mapping[str, Reader]  # an embedding program's, as of reader_named
+    visitors: Visitors
     applied: frozenset[str] = frozenset()  # ids of the projects that a file declares
 
     def waiting(self, account_id: str) -> contextlib.AbstractContextManager[bool]:
@@ -16870,68 +17020,27 @@ def root_of(environ: Mapping[str, Any]) -> str:
     return quote(environ.get("SCRIPT_NAME", "").rstrip("/").encode("latin-1"))
 
 
-def client_address(environ: Mapping[str, Any], trusted: tuple[str, ...]) -> str:
-    """The address that a request comes from; "" when a trusted proxy gives none that can be read. Of a
-    trusted proxy's X-Forwarded-For it is the last address that is not a proxy's."""
-    address = environ.get("REMOTE_ADDR", "")
-    if in_networks(address, trusted):
-        for forwarded in reversed(environ.get("HTTP_X_FORWARDED_FOR", address).split(",")):
-            address = forwarded.strip()
-            if not parse_address(address) or not in_networks(address, trusted):
-                break
-    return address if parse_address(address) else ""
-
-
-def _basic(environ: Mapping[str, Any]) -> tuple[str, str]:
-    """User and password of a Basic Authorization header; ("", "") without one that can be read."""
-    scheme, _, coded = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
-    with contextlib.suppress(ValueError):  # of base64, and of UTF-8
-        user, _, password = (
-            base64.b64decode(coded.strip(), validate=True).decode("utf-8").partition(":")
-        )
-        return (user, password) if scheme.lower() == "basic" else ("", "")
-    return "", ""
-
-
-def take_cost(context: Context, name: str, method: str, account_id: str = "") -> None:
-    """Count a request against the hourly limit, and set the headers that say what remains. ``account_id``: of
-    a key; an account's keys together have twice the limit. Raises TooMany."""
-    if not context.settings.rate_limit:
-        return
-    limits = {name: context.settings.rate_limit}
-    if account_id:
-        limits[f"keys of {account_id}"] = 2 * context.settings.rate_limit
-    cost = 1 if method == "GET" else 10
-    left, reset, is_open = context.rate_limits.take(limits, cost, time.monotonic())
-    bottle.response.headers.update({
-        "X-Ratelimit-Limit": str(limits[name]),
-        "X-Ratelimit-Reset": str(int(reset)),
-        "X-Ratelimit-Remaining": str(left),
-    })
-    if not is_open:
-        raise TooMany(reset, "")  # its headers say everything
-
-
 def key_account(context: Context, environ: Mapping[str, Any]) -> tuple[str, str]:
     """``(key id, account id)`` of a request's key. Raises Unauthorized; TooMany after many wrong keys."""
     address = client_address(environ, context.settings.trusted_proxy)
-    bearer = re.fullmatch(r"(?i)bearer +(\S+)", environ.get("HTTP_AUTHORIZATION", ""))
-    header = environ.get("HTTP_X_KEY") or (bearer and bearer[1])
-    secrets_given = [header] if header else list(filter(None, _basic(environ)))
-    for secret in secrets_given:
-        found = context.answers.get(
+    keys = keys_given(environ)
+    for secret in keys:
+        stored = context.answers.get(
             secret_hash(secret), functools.partial(context.store.keys.by_secret, secret)
         )
-        if found and (
-            in_networks(address, found[2]) or (not address and {*read_networks([])} <= {*found[2]})
-        ):
-            context.store.keys.record_use(found[0])
-            return found[0], found[1]
-        if found and not address:
+        if not stored:
+            continue
+        key_id, account_id, networks = stored
+        is_for_all = {*read_networks([])} <= {*networks}
+        if in_networks(address, networks) or (is_for_all and not address):
+            context.store.keys.record_use(key_id)
+            context.visitors.accept(secret, account_id)
+            return key_id, account_id
+        if not address:
             raise Unauthorized(
                 "The key is not for all networks; yours is not known: see --trusted-proxy."
             )
-    if secrets_given:
+    if keys:
         take_cost(context, f"address {network_of(address)}", environ["REQUEST_METHOD"])
     raise Unauthorized
 
@@ -18808,6 +18917,8 @@ class Visit:
         self.root, self.path = root_of(environ), environ["releasetrack.path"]
         self._token = self.cookie(_SESSION)
         self.session = self.store.sessions.find(self._token) if self._token else None
+        if self.session:
+            context.visitors.accept(self._token, self.session.account_id)
         self.is_post = environ["REQUEST_METHOD"] == "POST"
         self.takes_file = False  # whether the page's form may bring one
         self.pressed = ""  # the button that was
@@ -22927,7 +23038,7 @@ def make_app(context: Context) -> Callable[..., Any]:
 
     def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         environ["wsgi.errors"] = io.StringIO()  # bottle prints there what answer_error logs
-        _set_path(environ, unquote(urlsplit(context.settings.base_url).path).rstrip("/").encode())
+        _set_path(environ, context.settings.root_path.encode())
         return app(environ, start_response)
 
     app.default_error_handler = answer_error
@@ -23156,6 +23267,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
         self.courier = Courier(self.store, self.fetcher.post, self.settings, kinds=every_kind)
         self._started_in = 0  # the process; -1 for another one, when that was logged
         self._scanner = threading.Thread(target=self._scan, name="releasetrack-scan", daemon=True)
+        self.visitors = Visitors(lambda: self.settings.trusted_proxy)
         self._context = Context(
             self.store,
             self.settings,
@@ -23177,6 +23289,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
             RateLimiter(),
             every_kind,
             dict(readers or {}),
+            self.visitors,
         )
         self._app = make_app(self._context)
 
@@ -23519,10 +23632,31 @@ def most_connections() -> int:
     return limit
 
 
-_TOO_LARGE = (
-    b"<!DOCTYPE html><title>Too large</title><p>At most 1 MiB can be sent here. The command "
-    b"<code>scan</code> reads larger files. Go back to the page before.</p>"
-)
+class Refusal:
+    """Why a request is not answered; waitress keeps it as the error of a request."""
+
+    def __init__(self, code: int, body: str, retry_after: int = 0) -> None:
+        self.code, self.body = code, body  # as waitress calls them
+        self.retry_after = retry_after  # seconds; 0: not said
+
+
+_TOO_MANY_AT_ONCE = "Too many requests of yours are under way. Try again in a few seconds."
+_STOPPING = "The service is stopping. Try again when it runs again."
+_REFUSAL_PAGES = {  # what browsers are shown
+    413: "At most 1 MiB can be sent here. The command <code>scan</code> reads larger files. Go back to "
+    "the page before.",
+    429: f"{_TOO_MANY_AT_ONCE} Go back to the page before, or reload this one.",
+    503: _STOPPING,
+}
+
+
+def _refusal_body(code: int, words: str, *, is_for_browser: bool) -> tuple[str, bytes]:
+    """Returns the media type and the body of an answer to a request that is refused."""
+    if is_for_browser and code in _REFUSAL_PAGES:
+        title = REASONS[code]
+        page = f"<!DOCTYPE html><title>{title}</title><h1>{title}</h1><p>{_REFUSAL_PAGES[code]}</p>"
+        return "text/html; charset=utf-8", page.encode()
+    return "application/json", status_message(code, *([words] if words else []))
 
 
 def _request_classes() -> tuple[Any, Any]:
@@ -23531,39 +23665,49 @@ def _request_classes() -> tuple[Any, Any]:
     import waitress.task
 
     class ErrorResponse(waitress.task.ErrorTask):
-        """A Message to what waitress refuses by itself."""
+        """A Message, or a page for browsers, to what is refused before it is answered."""
 
         def execute(self) -> None:
-            error = self.request.error
-            errors = (
-                [f"The request could not be understood: {error.body}."] if error.code == 400 else []
-            )
-            is_head = (
-                getattr(self.request, "command", "") == "HEAD"
-            )  # it may have no readable first line
-            kind, body = "application/json", status_message(error.code, *errors)
-            accepted = self.request.headers.get("ACCEPT", "")
-            if error.code == 413 and "text/html" in accepted and "/v1/" not in self.request.path:
-                kind, body = "text/html", _TOO_LARGE
-            answer = (
-                f"{error.code} {REASONS.get(error.code, error.reason)}",
-                [("Content-Type", kind)],
-                b"" if is_head else body,
-            )
-            error.to_response = lambda *_: answer
-            super().execute()
+            request, error = self.request, self.request.error
+            words = ""
+            if isinstance(error, Refusal):
+                words = error.body
+            elif error.code == 400:
+                words = f"The request could not be understood: {error.body}."
+            is_api = "/v1/" in getattr(request, "path", "/v1/")  # its first line may be unreadable
+            is_page = "text/html" in request.headers.get("ACCEPT", "") and not is_api
+            content_type, body = _refusal_body(error.code, words, is_for_browser=is_page)
+            if getattr(request, "command", "") == "HEAD":
+                body = b""
+            self.status = f"{error.code} {REASONS.get(error.code) or error.reason}"
+            self.response_headers.append(("Content-Type", content_type))
+            if retry_after := getattr(error, "retry_after", 0):
+                self.response_headers.append(("Retry-After", str(retry_after)))
+            self.set_close_on_finish()
+            self.content_length = len(body)
+            self.write(body)
 
     class Parser(waitress.parser.HTTPRequestParser):
         """Refuses what a proxy in front may read in another way: RFC 9112, sections 3.2 and 6.3."""
 
+        completed = False  # whether it has been read, as waitress calls it
         rest = b""  # what came with it and follows it
 
-        def __init__(self, adj: Any) -> None:
+        def __init__(self, adj: Any, may_send: Callable[[int], bool]) -> None:
             super().__init__(adj)
             self.begun_at = time.time()
+            self.body_size = 0  # bytes that are, or will be, kept of its body
+            self._may_send = may_send
 
         def received(self, data: bytes) -> int:
             used = int(super().received(data))
+            if self.headers_finished and not self.completed and not self.body_size:
+                size = BODY_LIMIT if self.chunked else self.content_length
+                if self._may_send(size):
+                    self.body_size = size
+                else:
+                    self.error = Refusal(429, _TOO_MANY_AT_ONCE, 5)
+                    self.completed = True
             if not self.completed or self.empty:
                 return used
             # Where there is no body, waitress would say 100, wait for one, and never answer.
@@ -23588,10 +23732,12 @@ def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> A
     """waitress' connection, with deadlines; at most ``most`` from one network that is no trusted proxy."""
     import waitress.channel
 
+    parser, refusing_task = _request_classes()
+
     class Channel(waitress.channel.HTTPChannel):
         """One request at a time: the next is read, or taken from ``rest``, once the answer has been sent."""
 
-        parser_class, error_task_class = _request_classes()
+        error_task_class = refusing_task
         rest = b""
 
         def __init__(
@@ -23599,6 +23745,7 @@ def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> A
         ) -> None:
             self.network = network_of(addr[0])
             super().__init__(server, sock, addr, adj, map)
+            self.parser_class = functools.partial(parser, may_send=self.may_send)
             self.request = self.parser_class(adj)  # the first is due at once
             if (
                 not in_networks(addr[0], trusted_proxy())
@@ -23606,6 +23753,20 @@ def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> A
                 > most
             ):
                 self.handle_close()
+
+        def body_size(self) -> int:
+            """Bytes of bodies that this client sends, or has sent and waits for the answer."""
+            requests = [*self.requests, *filter(None, [self.request])]
+            return sum(request.body_size for request in requests)
+
+        def may_send(self, size: int) -> bool:
+            """Whether a body of that size may be sent now, as the bodies of a network have their share."""
+            held, free = 0, BODIES_LIMIT
+            for channel in self.server.active_channels.values():
+                free -= channel.body_size()
+                if channel.network == self.network:
+                    held += channel.body_size()
+            return size <= free and may_hold_another(held, free)
 
         def is_late(self, now: float) -> bool:
             """Whether the client took too long to send a request, to ask for more, or to read an answer."""
@@ -23635,18 +23796,141 @@ def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> A
     return Channel
 
 
+class Dispatcher:
+    """Gives requests that waitress has read to the threads that answer them, visitors in turn.
+
+    It stands in for waitress' own dispatcher, of which a server uses ``add_task`` and ``shutdown``. What waits
+    too long is refused. One thread more answers what is quick alone: health, the files that pages load, and
+    refusals. So no visitor silences the others, however many requests it sends and however long they take.
+    """
+
+    def __init__(self, threads: int, visitors: Visitors, root_path: Callable[[], str]) -> None:
+        self._visitors, self._root_path = visitors, root_path
+        self._lock = threading.Lock()
+        self._turn = threading.Condition(self._lock)  # somebody's turn has come
+        self._quick_turn = threading.Condition(self._lock)
+        self._queue = FairQueue(threads, REQUESTS_WAITING)
+        self._quick = deque[Any]()
+        self._is_answering_quickly = self._is_stopping = False
+        targets = [*[self._answer_in_turn] * threads, self._answer_quickly]
+        for number, target in enumerate(targets):
+            threading.Thread(target=target, name=f"releasetrack-web-{number}", daemon=True).start()
+
+    def add_task(self, channel: Any) -> None:
+        """Have the first request of a connection answered."""
+        request = channel.requests[0]
+        visitor = "" if request.error else self._visitor_of(channel)
+        with self._lock:
+            if self._is_stopping:
+                self._refuse(channel, Refusal(503, _STOPPING, 5))
+            elif not visitor:
+                self._add_quick(channel)
+            elif not self._queue.add(visitor, channel, time.monotonic()):
+                self._refuse(channel, Refusal(429, _TOO_MANY_AT_ONCE, 5))
+            elif self._queue.next_visitor() is not None:
+                self._turn.notify()
+            else:
+                self._quick_turn.notify()  # its thread sees when this has waited too long
+
+    def shutdown(self, cancel_pending: bool = True, timeout: float = 0) -> bool:
+        """Begin nothing more: what waits is refused. What is under way goes on; see ``is_busy``."""
+        with self._lock:
+            self._is_stopping = True
+            for channel in self._queue.remove_waiting(before=math.inf):
+                self._refuse(channel, Refusal(503, _STOPPING, 5))
+            self._turn.notify_all()
+            self._quick_turn.notify_all()
+        return True
+
+    @property
+    def is_busy(self) -> bool:
+        with self._lock:
+            return self._queue.has_held or bool(self._quick) or self._is_answering_quickly
+
+    def _visitor_of(self, channel: Any) -> str:
+        """For whom the connection's request is; "" for what is quick."""
+        request = channel.requests[0]
+        path = request.path.removeprefix(self._root_path()).rstrip("/")
+        if path == "/healthz" or path in ASSETS:
+            return ""
+        headers = {f"HTTP_{name}": text for name, text in request.headers.items()}
+        return self._visitors.name_of({"REMOTE_ADDR": channel.addr[0], **headers})
+
+    def _add_quick(self, channel: Any) -> None:
+        self._quick.append(channel)
+        self._quick_turn.notify()
+
+    def _refuse(self, channel: Any, refusal: Refusal) -> None:
+        channel.requests[0].error = refusal
+        self._add_quick(channel)
+
+    def _answer_in_turn(self) -> None:
+        """Answer what waits, until the end. Ending a request lets one begin at most, which is taken here."""
+        visitor = None
+        while True:
+            with self._lock:
+                if visitor is not None:
+                    self._queue.release(visitor)
+                while (visitor := self._queue.next_visitor()) is None:
+                    if self._is_stopping:
+                        return
+                    self._turn.wait()
+                channel = self._queue.take(visitor)
+            with logged("web: a request"):
+                channel.service()
+
+    def _answer_quickly(self) -> None:
+        """Answer what is quick, and refuse what has waited too long, until the end."""
+        while True:
+            with self._lock:
+                self._is_answering_quickly = False
+                self._refuse_overdue()
+                while not self._quick:
+                    if self._is_stopping:
+                        return
+                    self._quick_turn.wait(0.5 if self._queue.has_waiting else None)
+                    self._refuse_overdue()
+                self._is_answering_quickly = True
+                channel = self._quick.popleft()
+            with logged("web: a request"):
+                channel.service()
+
+    def _refuse_overdue(self) -> None:
+        for channel in self._queue.remove_waiting(time.monotonic() - REQUEST_PATIENCE):
+            self._refuse(channel, Refusal(429, _TOO_MANY_AT_ONCE, 5))
+
+
+def send_answers(server: Any, seconds: float) -> None:
+    """Serve a server's connections until all requests under way are answered, for some seconds at most.
+
+    No new connection is accepted meanwhile.
+    """
+    end = time.monotonic() + seconds
+    server.accepting = False
+    while time.monotonic() < end:
+        unsent = any(one.total_outbufs_len for one in list(server.active_channels.values()))
+        if not unsent and not server.task_dispatcher.is_busy:
+            break
+        server.asyncore.loop(timeout=0.05, map=server._map, use_poll=True, count=1)
+
+
 def make_server(
     application: Callable[..., Any],
     settings: Settings,
-    trusted_proxy: Callable[[], tuple[str, ...]] = tuple,
+    visitors: Visitors | None = None,
+    root_path: Callable[[], str] = str,
 ) -> tuple[Any, str]:
-    """``(a waitress server that listens, its address)``. A ``trusted_proxy`` may have all connections, other
-    networks a quarter of them. Raises ReleasetrackError."""
+    """Returns a waitress server that listens, and its address.
+
+    A trusted proxy of the ``visitors`` may have all connections, other networks a quarter of them.
+    ``root_path``: below which the application's paths are now. Raises ReleasetrackError.
+    """
+    visitors = visitors or Visitors()
     limit = most_connections()
     try:
         import waitress.server
 
-        channel_class = _channel_class(limit // 4, trusted_proxy)
+        channel_class = _channel_class(limit // 4, visitors.trusted_proxy)
     except ImportError:
         raise ReleasetrackError("serve needs the package waitress: pip install waitress") from None
     try:
@@ -23661,12 +23945,13 @@ def make_server(
         ) from None
     server = waitress.server.create_server(
         application,
+        _dispatcher=Dispatcher(settings.threads, visitors, root_path),
         sockets=[listener],
-        threads=settings.threads,
         connection_limit=limit,
         asyncore_use_poll=True,
         max_request_header_size=16 * KIB,
         max_request_body_size=BODY_LIMIT + 1,
+        inbuf_overflow=BODY_LIMIT + 1,  # no file for each: BODIES_LIMIT bounds their sum
         outbuf_high_watermark=UNSENT_LIMIT,
         outbuf_overflow=UNSENT_LIMIT,  # what is more is in a file
         cleanup_interval=1,
@@ -23694,7 +23979,6 @@ def make_server(
     # At its default of 1 the threads that answer also send, and compete with the I/O thread for the lock of
     # the interpreter: half as many answers with 8 clients, a twentieth with 100.
     server.adj.send_bytes = 64 * KIB
-    logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a queue is not a fault
     host, port = listener.getsockname()[:2]
     return server, f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -24071,14 +24355,15 @@ class Invocation(contextlib.ExitStack):
 def serve(settings: Settings) -> None:
     """Run the web UI, the API and the background workers."""
     trim_memory()
-    sys.setswitchinterval(
-        0.001
-    )  # /v1/updates while a tracker compares: p95 24 ms, 105 ms with the default
+    # With four threads that compute, a page of another account takes 0.3 s, 1.0 s at a millisecond.
+    sys.setswitchinterval(0.0002)
     signals = (signal.SIGTERM, signal.SIGINT)
     with contextlib.suppress(SystemExit), contextlib.ExitStack() as stack:
         service = Service(settings)
         stack.callback(service.stop)
-        server, address = make_server(service.app, settings, lambda: service.settings.trusted_proxy)
+        server, address = make_server(
+            service.app, settings, service.visitors, lambda: service.settings.root_path
+        )
         stack.callback(server.close)
 
         def end(*_: Any) -> None:
@@ -24105,6 +24390,7 @@ def serve(settings: Settings) -> None:
                     flush=True,
                 )
         server.run()
+        send_answers(server, seconds=5)
     print("stopped", flush=True)
 
 

@@ -2510,6 +2510,45 @@ def test_hostile_notes_are_read_fast():
                 read(markup)
 
 
+@pytest.mark.parametrize(
+    "places, shares", [(8, [4, 2, 1, 1]), (1, [1]), (2, [1, 1]), (16, [8, 4, 2, 1, 1])]
+)
+def test_fair_queue_gives_nobody_all_places(places, shares):
+    queue = rt.FairQueue(places, most_waiting=50)
+    visitors = [f"visitor {number}" for number in range(len(shares))]
+    for visitor, share in zip(visitors, shares):
+        for number in range(20):
+            assert queue.add(visitor, (visitor, number), now=1.0)
+        begun = []
+        while queue.next_visitor() == visitor:
+            begun.append(queue.take(visitor))
+        assert begun == [(visitor, number) for number in range(share)], "in their order"
+        assert queue.next_visitor() is None
+    queue.release(visitors[0])
+    queue.add("newcomer", "newcomer", now=0.5)
+    assert queue.next_visitor() == "newcomer"
+
+
+def test_fair_queue_prefers_whoever_holds_least_and_then_waits_longest():
+    queue = rt.FairQueue(8, most_waiting=5)
+    for now, visitor in enumerate(["busy", "busy", "late", "early"]):
+        queue.add(visitor, visitor, -now if visitor == "early" else now)
+    order = []
+    while (visitor := queue.next_visitor()) is not None:
+        order.append(queue.take(visitor))
+    assert order == ["early", "busy", "late", "busy"]
+    assert queue.has_held and not queue.has_waiting
+
+
+def test_fair_queue_is_bounded_in_length_and_time():
+    queue = rt.FairQueue(1, most_waiting=2)
+    assert [queue.add("a", number, now=number) for number in (1, 2, 3)] == [True, True, False]
+    assert queue.add("b", 4, now=4), "each visitor has its own line"
+    assert queue.remove_waiting(before=1) == [1]
+    assert queue.remove_waiting(before=4) == [2, 4]
+    assert not queue.has_waiting and queue.next_visitor() is None
+
+
 # == store =====================================================================
 
 
@@ -20040,15 +20079,16 @@ def test_destinations_are_listed_under_the_contract_s_keys(world):
 
 @contextlib.contextmanager
 def serving(
-    application: Callable[..., Any], trusted_proxy: Callable[[], Sequence[str]] = tuple
+    application: Callable[..., Any], visitors: rt.Visitors | None = None, **settings: Any
 ) -> Iterator[str]:
     """The address of an application that runs under waitress, as ``serve`` sets it."""
-    server, address = rt.make_server(application, rt.Settings(port=0), trusted_proxy)
+    server, address = rt.make_server(application, rt.Settings(port=0, **settings), visitors)
     server.adj.asyncore_loop_timeout = 0.05  # else it ends a second after it is closed
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     yield address
     server.close()
+    server.task_dispatcher.shutdown()
     thread.join(5)
 
 
@@ -20057,7 +20097,7 @@ def live(tmp_path):
     """A world whose application runs under waitress, as ``serve`` sets it."""
     with (
         contextlib.closing(World(tmp_path, rate_limit=0)) as world,
-        serving(world.service.app, lambda: world.service.settings.trusted_proxy) as world.address,
+        serving(world.service.app, world.service.visitors) as world.address,
     ):
         world.client = Client(world.address, world.key)
         yield world
@@ -33285,6 +33325,156 @@ def test_pipelined_requests_are_answered_in_order_however_they_arrive():
             + request_for("/2", version="1.0"),
         )
         assert [len(one.body) for one in kept] == [1024, 2048]
+
+
+class HeldRequests:
+    """An application whose answers to /held wait until ``end`` is set; others come at once."""
+
+    def __init__(self) -> None:
+        self.end = threading.Event()
+        self.begun: list[str] = []  # of held requests, from where they came
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+        if environ["PATH_INFO"] == "/held":
+            self.begun.append(environ["REMOTE_ADDR"])
+            self.end.wait(30)
+        start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "2")])
+        return [b"ok"]
+
+
+def ask_from(
+    stack: contextlib.ExitStack, address: str, source: str, path: str, more: str = ""
+) -> socket.socket:
+    """A connection from an address of this machine that has sent a request."""
+    (connection,) = connected(stack, address, 1, source)
+    connection.sendall(request_for(path, more=f"Connection: close\r\n{more}"))
+    return connection
+
+
+def read_answer(connection: socket.socket) -> http.client.HTTPResponse:
+    answer = http.client.HTTPResponse(connection)
+    answer.begin()
+    return answer
+
+
+def test_visitor_never_holds_all_threads():
+    held = HeldRequests()
+    with serving(held) as address, contextlib.ExitStack() as stack:
+        stack.callback(held.end.set)
+        for source, share in (("127.0.0.3", 4), ("127.0.0.4", 2), ("127.0.0.5", 1)):
+            before = len(held.begun)
+            for _ in range(20):
+                ask_from(stack, address, source, "/held")
+            until(lambda: len(held.begun) == before + share, 5)
+        for _ in range(5):
+            assert read_answer(ask_from(stack, address, "127.0.0.6", "/x")).status == 200
+        assert held.begun == ["127.0.0.3"] * 4 + ["127.0.0.4"] * 2 + ["127.0.0.5"]
+        begun = len(held.begun)
+        held.end.set()
+        until(lambda: len(held.begun) == 60, 10)
+        assert begun == 7, "those that waited were answered, none was lost"
+
+
+def test_health_and_refusals_are_answered_while_all_threads_are_held():
+    held = HeldRequests()
+    with serving(held, threads=2) as address, contextlib.ExitStack() as stack:
+        stack.callback(held.end.set)
+        for source in ("127.0.0.3", "127.0.0.4"):
+            ask_from(stack, address, source, "/held")
+        until(lambda: len(held.begun) == 2, 5)
+        for path in ("/healthz", *rt.ASSETS):
+            assert read_answer(ask_from(stack, address, "127.0.0.5", path)).status == 200
+        for _ in range(rt.REQUESTS_WAITING):
+            ask_from(stack, address, "127.0.0.5", "/x")
+        api = read_answer(ask_from(stack, address, "127.0.0.5", "/v1/tags"))
+        assert api.status == 429 and int(api.headers["Retry-After"]) > 0
+        message = json.loads(api.read())
+        assert message["code"] == 429 and message["errors"] == [rt._TOO_MANY_AT_ONCE]
+        page = read_answer(ask_from(stack, address, "127.0.0.5", "/", "Accept: text/html\r\n"))
+        assert page.status == 429 and page.headers["Content-Type"].startswith("text/html")
+        assert rt._TOO_MANY_AT_ONCE in page.read().decode()
+
+
+def test_request_that_waits_too_long_for_a_thread_is_refused(monkeypatch):
+    monkeypatch.setattr(rt, "REQUEST_PATIENCE", 0.5)
+    held = HeldRequests()
+    with serving(held, threads=1) as address, contextlib.ExitStack() as stack:
+        stack.callback(held.end.set)
+        ask_from(stack, address, "127.0.0.3", "/held")
+        until(lambda: held.begun, 5)
+        late = read_answer(ask_from(stack, address, "127.0.0.4", "/v1/tags"))
+        assert late.status == 429 and late.headers["Retry-After"] == "5"
+        held.end.set()
+        assert read_answer(ask_from(stack, address, "127.0.0.4", "/v1/tags")).status == 200
+
+
+def test_visitors_are_accounts_once_a_key_or_cookie_was_accepted(live):
+    visitors, visitor = live.service.visitors, Visitor(live)
+    port = live.address.rpartition(":")[2]
+    address = {"REMOTE_ADDR": "127.0.0.9"}
+    basic = base64.b64encode(f"x:{live.key}".encode()).decode()
+    tellings = [
+        {"HTTP_X_KEY": live.key},
+        {"HTTP_AUTHORIZATION": f"Bearer {live.key}"},
+        {"HTTP_AUTHORIZATION": f"Basic {basic}"},
+        {"HTTP_COOKIE": f"a=b; releasetrack-{port}={visitor.token}; c=d"},
+    ]
+    for telling in tellings:
+        assert visitors.name_of(address | telling) == "network 127.0.0.9", "anybody may send it"
+    live.client.get("/v1/tags")
+    cookie = {"Cookie": f"releasetrack-{port}={visitor.token}", "Host": live.client.host}
+    (shown,) = send_raw(live.address, Asked("GET", "/tags", cookie).data())
+    assert shown.status == 200
+    for telling in tellings:
+        assert visitors.name_of(address | telling) == f"account {live.account.id}"
+    assert visitors.name_of(address | {"HTTP_X_KEY": "rt_wrong"}) == "network 127.0.0.9"
+    assert visitors.name_of({"REMOTE_ADDR": "2001:db9::1"}) == "network 2001:db9::/64"
+    proxied = {"REMOTE_ADDR": "127.0.0.2", "HTTP_X_FORWARDED_FOR": "198.51.100.7"}
+    assert visitors.name_of(proxied) == "network 127.0.0.2"
+    live.service.config.set("trusted_proxy", ["127.0.0.2"])
+    assert visitors.name_of(proxied) == "network 198.51.100.7"
+
+
+def test_bodies_that_are_being_sent_are_bounded_in_sum_and_by_network():
+    held = HeldRequests()
+    head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {rt.MIB}\r\n\r\nbegins".encode()
+    chunked = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nbegins\r\n"
+    with serving(held) as address, contextlib.ExitStack() as stack:
+        for source, share in (("127.0.0.3", 16), ("127.0.0.4", 8)):
+            connections = connected(stack, address, 40, source)
+            for number, connection in enumerate(connections):
+                connection.sendall(chunked if number % 2 else head)
+                if number >= share:
+                    assert read_answer(connection).status == 429
+            for connection in connections[:share]:
+                connection.setblocking(False)
+                with pytest.raises(BlockingIOError):
+                    connection.recv(1)
+        small = request_for("/x", b"small", more="Connection: close\r\n")
+        (connection,) = connected(stack, address, 1, "127.0.0.5")
+        connection.sendall(small)
+        assert read_answer(connection).status == 200, "others have room"
+
+
+def test_answers_under_way_are_sent_when_the_service_is_stopped(serve, listen, world, db):
+    """A project's first check is waited for, three seconds at most."""
+    slow = listen(lambda _: (time.sleep(1.5), (200, []))[1])
+    process = serve("--provider", f"forge=forgejo:{slow.url}", "--allow-network", "127.0.0.0/8")
+    assert (
+        command(
+            "account", "add", "me@example.org", "--db", db, "--password-stdin", stdin="12345678\n"
+        )[0]
+        == 0
+    )
+    _, key, _ = command("key", "add", "k", "--db", db)
+    client = Client(process.address, key.strip())
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        project = {"provider": "forge", "name": "a/b"}
+        added = pool.submit(client.ask, "POST", "/v1/projects", project)
+        until(lambda: slow.seen, 10)
+        assert process.end() == 0
+        status, _, answer = added.result(10)
+    assert status == 200 and answer["name"] == "a/b"
 
 
 @pytest.mark.slow
