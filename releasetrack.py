@@ -198,6 +198,7 @@ IDLE_TIMEOUT = 30  # seconds in which a client asks nothing, or reads none of it
 UNSENT_LIMIT = 256 * KIB  # bytes of an answer that are kept in memory until they are read
 REQUESTS_WAITING = 200  # requests of one visitor that wait for a thread; one more is refused
 REQUEST_PATIENCE = 10.0  # seconds that a request waits for a thread before it is refused
+ACCEPTED_AT_ONCE = 32  # connections that are accepted before the others are looked at again
 BODIES_LIMIT = 32 * MIB  # bytes of all bodies that clients are sending at once
 CONNECTIONS, MOST_FILES = (
     1000,
@@ -2525,39 +2526,51 @@ def may_hold_another(held: int, free: int) -> bool:
     return free > held
 
 
+class WaitingLine:
+    """What waits for one visitor, in its order."""
+
+    def __init__(self) -> None:
+        self.items = deque[tuple[float, Any]]()  # since when each waits
+        self.turn_since = 0.0  # since when the visitor waits for its next turn
+
+
 class FairQueue:
     """What waits for the places of a pool, by the visitor for whom it is.
 
-    A visitor's own items keep their order. Of several visitors the one that holds the fewest places is next;
-    of those the one that waits longest. Not safe for threads by itself: its owner has a lock.
+    Next is the visitor that holds the fewest places; of those the one that waits longest for a turn, whether
+    since its first item came or since its last turn. Not safe for threads by itself: its owner has a lock.
     """
 
     def __init__(self, places: int, most_waiting: int) -> None:
         self._free = places
         self._most_waiting = most_waiting  # items of one visitor
         self._held = Counter[str]()
-        self._waiting: dict[str, deque[tuple[float, Any]]] = {}  # visitor -> (since when, item)
+        self._lines: dict[str, WaitingLine] = {}  # by visitor; none is empty
 
     def add(self, visitor: str, item: Any, now: float) -> bool:
-        """Let an item wait. Returns whether it may: too many of this visitor wait already."""
-        line = self._waiting.setdefault(visitor, deque())
-        if len(line) >= self._most_waiting:
+        """Let an item wait. Returns whether it may: not if too many of this visitor wait already."""
+        line = self._lines.setdefault(visitor, WaitingLine())
+        if not line.items:
+            line.turn_since = now
+        if len(line.items) >= self._most_waiting:
             return False
-        line.append((now, item))
+        line.items.append((now, item))
         return True
 
     def next_visitor(self) -> str | None:
         """Returns whose turn it is; None as long as nobody may take a place."""
-        ready = [name for name in self._waiting if may_hold_another(self._held[name], self._free)]
+        ready = [name for name in self._lines if may_hold_another(self._held[name], self._free)]
         return min(
-            ready, key=lambda name: (self._held[name], self._waiting[name][0][0]), default=None
+            ready, key=lambda name: (self._held[name], self._lines[name].turn_since), default=None
         )
 
-    def take(self, visitor: str) -> Any:
+    def take(self, visitor: str, now: float) -> Any:
         """Give the visitor a place. Returns the item that has waited longest for it."""
         self._free -= 1
         self._held[visitor] += 1
-        _, item = self._waiting[visitor].popleft()
+        line = self._lines[visitor]
+        line.turn_since = now
+        _, item = line.items.popleft()
         self._forget_empty(visitor)
         return item
 
@@ -2565,28 +2578,25 @@ class FairQueue:
         """Take back a place that the visitor was given."""
         self._free += 1
         self._held[visitor] -= 1
-        self._held += Counter[str]()  # which drops those without any
+        if not self._held[visitor]:
+            del self._held[visitor]
 
-    def remove_waiting(self, before: float) -> list[Any]:
-        """Returns the items that have waited since ``before``, or longer; they wait no more."""
+    def remove_waiting(self, before: float) -> list[tuple[str, Any]]:
+        """Returns what has waited since ``before`` or longer, with its visitor; it waits no more."""
         removed = []
-        for visitor, line in list(self._waiting.items()):
-            while line and line[0][0] <= before:
-                removed.append(line.popleft()[1])
+        for visitor, line in list(self._lines.items()):
+            while line.items and line.items[0][0] <= before:
+                removed.append((visitor, line.items.popleft()[1]))
             self._forget_empty(visitor)
         return removed
 
     def _forget_empty(self, visitor: str) -> None:
-        if not self._waiting[visitor]:
-            del self._waiting[visitor]
+        if not self._lines[visitor].items:
+            del self._lines[visitor]
 
     @property
-    def has_waiting(self) -> bool:
-        return bool(self._waiting)
-
-    @property
-    def has_held(self) -> bool:
-        return bool(self._held)
+    def is_idle(self) -> bool:
+        return not self._lines and not self._held
 
 
 class ConcurrencyLimit:
@@ -23799,45 +23809,58 @@ def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> A
 class Dispatcher:
     """Gives requests that waitress has read to the threads that answer them, visitors in turn.
 
-    It stands in for waitress' own dispatcher, of which a server uses ``add_task`` and ``shutdown``. What waits
-    too long is refused. One thread more answers what is quick alone: health, the files that pages load, and
-    refusals. So no visitor silences the others, however many requests it sends and however long they take.
+    It stands in for waitress' own dispatcher, of which a server uses ``add_task`` and ``shutdown``. One thread
+    more answers what is quick alone: health, the files that pages load, and refusals. So no visitor silences
+    the others, however many requests it sends and however long they take.
     """
 
     def __init__(self, threads: int, visitors: Visitors, root_path: Callable[[], str]) -> None:
         self._visitors, self._root_path = visitors, root_path
         self._lock = threading.Lock()
-        self._turn = threading.Condition(self._lock)  # somebody's turn has come
-        self._quick_turn = threading.Condition(self._lock)
+        self._turn, self._quick_turn = (
+            threading.Condition(self._lock),
+            threading.Condition(self._lock),
+        )
         self._queue = FairQueue(threads, REQUESTS_WAITING)
-        self._quick = deque[Any]()
-        self._is_answering_quickly = self._is_stopping = False
-        targets = [*[self._answer_in_turn] * threads, self._answer_quickly]
-        for number, target in enumerate(targets):
-            threading.Thread(target=target, name=f"releasetrack-web-{number}", daemon=True).start()
+        self._quick_queue = FairQueue(1, CONNECTIONS)
+        self._is_stopping = False
+        for number in range(threads):
+            self._start_thread(f"web-{number}", self._queue, self._turn)
+        self._start_thread("web-quick", self._quick_queue, self._quick_turn)
+
+    def _start_thread(self, name: str, queue: FairQueue, turn: threading.Condition) -> None:
+        threading.Thread(
+            target=self._answer, args=(queue, turn), name=f"releasetrack-{name}", daemon=True
+        ).start()
 
     def add_task(self, channel: Any) -> None:
         """Have the first request of a connection answered."""
         request = channel.requests[0]
-        visitor = "" if request.error else self._visitor_of(channel)
+        headers = {f"HTTP_{name}": text for name, text in request.headers.items()}
+        visitor = self._visitors.name_of({"REMOTE_ADDR": channel.addr[0], **headers})
         with self._lock:
             if self._is_stopping:
-                self._refuse(channel, Refusal(503, _STOPPING, 5))
-            elif not visitor:
-                self._add_quick(channel)
+                self._refuse(visitor, channel, Refusal(503, _STOPPING, 5))
+            elif request.error or self._is_quick(request.path):
+                self._add_quick(visitor, channel)
             elif not self._queue.add(visitor, channel, time.monotonic()):
-                self._refuse(channel, Refusal(429, _TOO_MANY_AT_ONCE, 5))
+                self._refuse(visitor, channel, Refusal(429, _TOO_MANY_AT_ONCE, 5))
             elif self._queue.next_visitor() is not None:
                 self._turn.notify()
-            else:
-                self._quick_turn.notify()  # its thread sees when this has waited too long
+
+    def refuse_overdue(self) -> None:
+        """Refuse what has waited too long for its turn. To be called every second or two."""
+        with self._lock:
+            overdue = self._queue.remove_waiting(time.monotonic() - REQUEST_PATIENCE)
+            for visitor, channel in overdue:
+                self._refuse(visitor, channel, Refusal(429, _TOO_MANY_AT_ONCE, 5))
 
     def shutdown(self, cancel_pending: bool = True, timeout: float = 0) -> bool:
         """Begin nothing more: what waits is refused. What is under way goes on; see ``is_busy``."""
         with self._lock:
             self._is_stopping = True
-            for channel in self._queue.remove_waiting(before=math.inf):
-                self._refuse(channel, Refusal(503, _STOPPING, 5))
+            for visitor, channel in self._queue.remove_waiting(before=math.inf):
+                self._refuse(visitor, channel, Refusal(503, _STOPPING, 5))
             self._turn.notify_all()
             self._quick_turn.notify_all()
         return True
@@ -23845,59 +23868,34 @@ class Dispatcher:
     @property
     def is_busy(self) -> bool:
         with self._lock:
-            return self._queue.has_held or bool(self._quick) or self._is_answering_quickly
+            return not (self._queue.is_idle and self._quick_queue.is_idle)
 
-    def _visitor_of(self, channel: Any) -> str:
-        """For whom the connection's request is; "" for what is quick."""
-        request = channel.requests[0]
-        path = request.path.removeprefix(self._root_path()).rstrip("/")
-        if path == "/healthz" or path in ASSETS:
-            return ""
-        headers = {f"HTTP_{name}": text for name, text in request.headers.items()}
-        return self._visitors.name_of({"REMOTE_ADDR": channel.addr[0], **headers})
+    def _is_quick(self, path: str) -> bool:
+        path = path.removeprefix(self._root_path()).rstrip("/")
+        return path == "/healthz" or path in ASSETS
 
-    def _add_quick(self, channel: Any) -> None:
-        self._quick.append(channel)
+    def _add_quick(self, visitor: str, channel: Any) -> None:
+        self._quick_queue.add(visitor, channel, time.monotonic())
         self._quick_turn.notify()
 
-    def _refuse(self, channel: Any, refusal: Refusal) -> None:
+    def _refuse(self, visitor: str, channel: Any, refusal: Refusal) -> None:
         channel.requests[0].error = refusal
-        self._add_quick(channel)
+        self._add_quick(visitor, channel)
 
-    def _answer_in_turn(self) -> None:
+    def _answer(self, queue: FairQueue, turn: threading.Condition) -> None:
         """Answer what waits, until the end. Ending a request lets one begin at most, which is taken here."""
         visitor = None
         while True:
             with self._lock:
                 if visitor is not None:
-                    self._queue.release(visitor)
-                while (visitor := self._queue.next_visitor()) is None:
+                    queue.release(visitor)
+                while (visitor := queue.next_visitor()) is None:
                     if self._is_stopping:
                         return
-                    self._turn.wait()
-                channel = self._queue.take(visitor)
+                    turn.wait()
+                channel = queue.take(visitor, time.monotonic())
             with logged("web: a request"):
                 channel.service()
-
-    def _answer_quickly(self) -> None:
-        """Answer what is quick, and refuse what has waited too long, until the end."""
-        while True:
-            with self._lock:
-                self._is_answering_quickly = False
-                self._refuse_overdue()
-                while not self._quick:
-                    if self._is_stopping:
-                        return
-                    self._quick_turn.wait(0.5 if self._queue.has_waiting else None)
-                    self._refuse_overdue()
-                self._is_answering_quickly = True
-                channel = self._quick.popleft()
-            with logged("web: a request"):
-                channel.service()
-
-    def _refuse_overdue(self) -> None:
-        for channel in self._queue.remove_waiting(time.monotonic() - REQUEST_PATIENCE):
-            self._refuse(channel, Refusal(429, _TOO_MANY_AT_ONCE, 5))
 
 
 def send_answers(server: Any, seconds: float) -> None:
@@ -23967,10 +23965,23 @@ def make_server(
                 channel.will_close = True  # by the loop, which does not see one that reads nothing
                 with contextlib.suppress(OSError):
                     channel.socket.shutdown(socket.SHUT_RDWR)
+        server.task_dispatcher.refuse_overdue()
         if now % MINUTE < 2:
             trim_memory()
 
+    def accept_several() -> None:
+        """Accept what waits: waitress takes one connection each time that it looks at all the others."""
+        for _ in range(ACCEPTED_AT_ONCE):
+            with contextlib.suppress(OSError):  # the client has gone
+                accepted = server.accept()
+                if accepted is None:
+                    return
+                connection, client = accepted
+                server.set_socket_options(connection)
+                channel_class(server, connection, client, server.adj, map=server._map)
+
     server.channel_class, server.maintenance = channel_class, maintain
+    server.handle_accept = accept_several
     # What the kernel keeps for each; else megabytes.
     server.adj.socket_options = [
         *server.adj.socket_options,

@@ -2521,7 +2521,7 @@ def test_fair_queue_gives_nobody_all_places(places, shares):
             assert queue.add(visitor, (visitor, number), now=1.0)
         begun = []
         while queue.next_visitor() == visitor:
-            begun.append(queue.take(visitor))
+            begun.append(queue.take(visitor, now=1.0))
         assert begun == [(visitor, number) for number in range(share)], "in their order"
         assert queue.next_visitor() is None
     queue.release(visitors[0])
@@ -2535,18 +2535,31 @@ def test_fair_queue_prefers_whoever_holds_least_and_then_waits_longest():
         queue.add(visitor, visitor, -now if visitor == "early" else now)
     order = []
     while (visitor := queue.next_visitor()) is not None:
-        order.append(queue.take(visitor))
+        order.append(queue.take(visitor, now=9))
     assert order == ["early", "busy", "late", "busy"]
-    assert queue.has_held and not queue.has_waiting
+
+
+def test_fair_queue_serves_visitors_in_turn_however_many_items_they_have():
+    queue = rt.FairQueue(1, most_waiting=500)
+    for number in range(300):
+        queue.add("crowd", f"crowd {number}", now=1)
+    order = []
+    for now in range(10, 16):
+        queue.add("quiet", f"quiet {now}", now=now)
+        visitor = queue.next_visitor()
+        order.append(visitor)
+        queue.take(visitor, now=now + 0.5)
+        queue.release(visitor)
+    assert order == ["crowd", "quiet", "crowd", "quiet", "crowd", "quiet"]
 
 
 def test_fair_queue_is_bounded_in_length_and_time():
     queue = rt.FairQueue(1, most_waiting=2)
     assert [queue.add("a", number, now=number) for number in (1, 2, 3)] == [True, True, False]
     assert queue.add("b", 4, now=4), "each visitor has its own line"
-    assert queue.remove_waiting(before=1) == [1]
-    assert queue.remove_waiting(before=4) == [2, 4]
-    assert not queue.has_waiting and queue.next_visitor() is None
+    assert queue.remove_waiting(before=1) == [("a", 1)]
+    assert queue.remove_waiting(before=4) == [("a", 2), ("b", 4)]
+    assert queue.is_idle and queue.next_visitor() is None
 
 
 # == store =====================================================================
@@ -33475,6 +33488,458 @@ def test_answers_under_way_are_sent_when_the_service_is_stopped(serve, listen, w
         assert process.end() == 0
         status, _, answer = added.result(10)
     assert status == 200 and answer["name"] == "a/b"
+
+
+# The costliest request that is known for each page and route: its path, and what is sent. {names} are filled in.
+LISTED = "\n".join(f"https://x.example/%{number:x}" for number in range(30_000))
+COSTLIEST: dict[str, tuple[str, Any]] = {
+    "GET /setup": ("/setup?token=x", None),
+    "POST /setup": ("/setup?token=x", {"do": "make", "password": "p" * 1000}),
+    "GET /login": ("/login?next=/" + "x" * 2_000, None),
+    "POST /login": ("/login", {"do": "enter", "email": "me@example.org", "password": "p" * 1000}),
+    "POST /logout": ("/logout", {"form_token": "wrong"}),
+    "GET /confirm": ("/confirm?next=/keys", None),
+    "POST /confirm": ("/confirm", {"do": "confirm", "password": "wrong"}),
+    "GET /": ("/?q=aa+bb+cc+dd+ee+ff+gg+hh", None),
+    "POST /": ("/?q=note", {"do": "all"}),
+    "GET /projects/<project_id>/note": ("/projects/{large}/note?version={version}", None),
+    "GET /updates": ("/updates?place=place+1", None),
+    "POST /updates": ("/updates", {"do": "containers"}),
+    "GET /projects/<project_id>/update": ("/projects/{large}/update", None),
+    "POST /projects/<project_id>/update": ("/projects/{large}/update", {"do": "none"}),
+    "GET /projects/<project_id>/changes": ("/projects/{large}/changes?since={oldest}", None),
+    "GET /projects": ("/projects?q=package&sort=updated", None),
+    "POST /projects": (
+        "/projects",
+        {"do": "change", "all": "yes", "change": "Add a tag: tag 999"},
+    ),
+    "GET /projects/add": ("/projects/add", None),
+    "POST /projects/add": (
+        "/projects/add",
+        {"do": "add", "name": "\n".join(f"https://x.example/{number}" for number in range(200))},
+    ),
+    "GET /projects/import": ("/projects/import", None),
+    "POST /projects/import": ("/projects/import", {"do": "preview", "text": LISTED}),
+    "GET /projects/<project_id>": ("/projects/{large}?q=a1&final=yes", None),
+    "POST /projects/<project_id>": (
+        "/projects/{large}",
+        {"do": "install", "version": "{version}", "place": "here"},
+    ),
+    "GET /projects/<project_id>/options": ("/projects/{large}/options", None),
+    "POST /projects/<project_id>/options": (
+        "/projects/{large}/options",
+        {"do": "save", "matching": "(a|a)*$\n" * 4, "notify_level": "all"},
+    ),
+    "GET /notifications": ("/notifications", None),
+    "POST /notifications": ("/notifications", {"do": "none"}),
+    "GET /notifications/add/<kind_id>": ("/notifications/add/webhook", None),
+    "POST /notifications/add/<kind_id>": (
+        "/notifications/add/webhook",
+        {"do": "test", "name": "x", "set.url": "http://127.0.0.1:9/"},
+    ),
+    "GET /notifications/<destination_id>": ("/notifications/{destination}", None),
+    "POST /notifications/<destination_id>": ("/notifications/{destination}", {"do": "latest"}),
+    "GET /deliveries": ("/deliveries?project={large}", None),
+    "POST /deliveries": ("/deliveries?destination={destination}", {"do": "resend"}),
+    "GET /deliveries/<delivery_id>": ("/deliveries/{delivery}", None),
+    "POST /deliveries/<delivery_id>": ("/deliveries/{delivery}", {"do": "resend"}),
+    "GET /tags": ("/tags", None),
+    "POST /tags": ("/tags", {"do": "add", "name": "tag 1"}),
+    "GET /keys": ("/keys", None),
+    "POST /keys": ("/keys", {"do": "add", "name": "x"}),
+    "GET /account": ("/account", None),
+    "POST /account": ("/account", {"do": "save", "name": "Me"}),
+    "GET /account/export": ("/account/export", None),
+    "GET /account/second-factor": ("/account/second-factor", None),
+    "POST /account/second-factor": ("/account/second-factor", {"do": "on", "code": "000000"}),
+    "GET /accounts": ("/accounts", None),
+    "POST /accounts": ("/accounts", {"do": "add", "email": "x"}),
+    "GET /settings": ("/settings", None),
+    "POST /settings": ("/settings", {"do": "Mail save"}),
+    "GET /status": ("/status", None),
+    "POST /status": ("/status", {"do": "backup"}),
+    "GET /feeds/<secret>.atom": ("/feeds/{feed}.atom", None),
+    "GET /pictures/<version>": ("/pictures/none", None),
+    "GET /v1/projects": ("/v1/projects?q=package", None),
+    "POST /v1/projects": ("/v1/projects", {"provider": "pypi", "name": "package-1"}),
+    "GET /v1/projects/{provider}": ("/v1/projects/pypi?q=package", None),
+    "GET /v1/projects/search": ("/v1/projects/search?q=package", None),
+    "GET /v1/providers": ("/v1/providers?added", None),
+    "GET /v1/tags": ("/v1/tags", None),
+    "POST /v1/tags": ("/v1/tags", {"name": "tag 1"}),
+    "GET /v1/tags/{id}": ("/v1/tags/{tag}", None),
+    "POST /v1/tags/{id}": ("/v1/tags/{tag}", {"name": "tag 2"}),
+    "DELETE /v1/tags/{id}": ("/v1/tags/{tag}", None),
+    "GET /v1/summary": ("/v1/summary", None),
+    "GET /v1/updates": ("/v1/updates?place=place+1", None),
+    "GET /v1/releases": ("/v1/releases?q=aa+bb+cc+dd+ee+ff+gg+hh", None),
+    "GET /v1/destinations": ("/v1/destinations", None),
+    "GET /v1/deliveries": ("/v1/deliveries", None),
+    "POST /v1/installations": (
+        "/v1/installations",
+        {
+            "place": "nas",
+            "items": [
+                {"provider": "pypi", "name": f"package-{number}", "version": "1.0"}
+                for number in range(5_000)
+            ],
+        },
+    ),
+    "GET /v1/auth/keys": ("/v1/auth/keys", None),
+    "GET /v1/openapi.json": ("/v1/openapi.json", None),
+    "GET /v1/projects/{id}": ("/v1/projects/{large}", None),
+    "POST /v1/projects/{id}": (
+        "/v1/projects/{large}",
+        {"exclude_version_regexp": [{"value": "(a|a)*$"}] * 4},
+    ),
+    "DELETE /v1/projects/{id}": ("/v1/projects/{spare}", None),
+    "GET /v1/projects/{id}/releases": ("/v1/projects/{large}/releases?page=400", None),
+    "GET /v1/projects/{id}/releases/{version}": ("/v1/projects/{large}/releases/{version}", None),
+    "GET /v1/projects/{id}/releases/{version}/note": (
+        "/v1/projects/{large}/releases/{version}/note",
+        None,
+    ),
+    "GET /v1/projects/{id}/latest-release": ("/v1/projects/{large}/latest-release", None),
+    "GET /v1/projects/{id}/changes": ("/v1/projects/{large}/changes?since={oldest}", None),
+}
+COSTLIEST |= {  # of the lists of destinations
+    f"GET /v1/{path}": (f"/v1/{path}", None) for path in rt.kind_routes(rt.KINDS)
+}
+
+
+def test_costliest_request_is_known_for_every_page_and_route():
+    pages = {f"{method} {path}" for path, page in rt.PAGES.items() for method in page.methods}
+    routes = {f"{method} /v1/{path}" for path, row in rt.ROUTES.items() for method in row}
+    of_project = {
+        f"{method} /v1/projects/{{id}}/{path}".rstrip("/")
+        for path, row in rt.PROJECT_ROUTES.items()
+        for method in row
+    }
+    assert set(COSTLIEST) == pages | routes | of_project
+
+
+class FullStore:
+    """A store with an account at its quotas and another one; ``ids``: what stands in the paths of COSTLIEST."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        with contextlib.closing(World(folder, "releases.db", rate_limit=0)) as world:
+            self.db, self.key, store = world.db, world.key, world.store
+            tags = [store.tags.add(world.account.id, f"tag {number}").id for number in range(1_000)]
+            about = {"url": "http://127.0.0.1:9/", "headers": {}, "fields": {}}
+            hooks = [
+                new_destination(
+                    store, world.account.id, "webhook", f"hook {n}", about, "s", pause="hold"
+                )
+                for n in range(199)  # beside the account's own mailbox
+            ]
+            projects = self._projects(world)
+            large = self._large_project(world, hooks[0])
+            delivery = store.outbox.history(world.account.id)[0]
+            self.token = world.visitor().token
+            self.form_token = hmac.new(self.token.encode(), b"form", "sha256").hexdigest()
+            self.ids = {
+                "large": large.id,
+                "spare": projects[-1].id,
+                "version": self.versions[4_000],
+                "oldest": self.versions[0],
+                "destination": hooks[0].id,
+                "delivery": delivery.id,
+                "tag": tags[0],
+                "feed": store.accounts.get(world.account.id).feed_secret,
+            }
+            other = add_account(world)
+            self.other_key = store.keys.add(other.id, "other", ["0.0.0.0/0", "::/0"]).secret
+
+    @staticmethod
+    def _projects(world: World) -> list[rt.Project]:
+        """998 projects with three releases, 300 of them installed at 20 places."""
+        projects = []
+        for number in range(998):
+            notes = [f"<p>Note {number} of {version}</p>" * 40 for version in ("1.0", "1.1", "2.0")]
+            found = [
+                release(version, f"2026-0{month}-01T00:00:00Z", message=note)
+                for month, version, note in zip((1, 2, 3), ("1.0", "1.1", "2.0"), notes)
+            ]
+            places = range(20 if number < 300 else 0)
+            installed = [rt.Installation(f"place {place}", "1.0") for place in places]
+            name = f"package-{number}"
+            project, source = world.store.projects.add(
+                world.account.id, "pypi", name, name, {"installed": installed}
+            )
+            world.record(source.id, *found)
+            projects.append(project)
+        return projects
+
+    def _large_project(self, world: World, hook: rt.Destination) -> rt.Project:
+        """A project with 9,000 odd tags, notes of 16 KiB at the newest, and a delivery."""
+        self.versions = ["-".join([f"a{number}"] * 30) for number in range(9_000)]
+        note = "<p>" + "word " * 3_000 + "</p>"
+        begin = moment("2026-01-01T00:00:00Z")
+        found = [
+            release(version, rt.timestamp(begin + number), message=note if number > 8_500 else "")
+            for number, version in enumerate(self.versions)
+        ]
+        project, source = world.store.projects.add(
+            world.account.id, "github", "o/large", "o/large", {}
+        )
+        body = {
+            "provider": "github",
+            "project": "o/large",
+            "version": self.versions[-1],
+            "time": "2026-03-01T10:00:00Z",
+            "account": {"type": "user", "id": world.account.id, "name": "Me"},
+        }
+        recipients = (rt.Recipient(hook.id, world.store.database.clock()),)
+        world.record(source.id, *found, events=[rt.Event(project.id, body, "", recipients)])
+        return project
+
+
+@pytest.fixture(scope="module")
+def full_store(tmp_path_factory: pytest.TempPathFactory) -> FullStore:
+    return FullStore(tmp_path_factory.mktemp("full"))
+
+
+@pytest.fixture(scope="module")
+def full_process(full_store: FullStore) -> Iterator[Process]:
+    flags = ("--rate-limit", "0", "--osv-url", "none")
+    process = Process(pathlib.Path(full_store.db), *flags)
+    yield process
+    process.end(signal.SIGKILL)
+
+
+def costliest_request(full: FullStore, host: str, name: str) -> Asked:
+    """The request of a row of COSTLIEST, with the ids of a store."""
+    method, (path, sent) = name.partition(" ")[0], COSTLIEST[name]
+    path = re.sub("{(.*?)}", lambda match: urllib.parse.quote(full.ids[match[1]], safe=""), path)
+    if path.startswith("/v1/"):
+        body = b"" if sent is None else json.dumps(sent).encode()
+        headers = {"X-Key": full.key, "Content-Type": "application/json"}
+        return Asked(method, path, headers | {"Host": host}, body)
+    headers = {
+        "Host": host,
+        "Cookie": f"releasetrack-{host.rpartition(':')[2]}={full.token}",
+        "Origin": f"http://{host}",
+        "Accept": "text/html",
+        "Content-Type": "application/x-www-form-urlencoded",
+    }
+    fields = {"form_token": full.form_token} | (sent or {})
+    body = urllib.parse.urlencode({
+        field: text.format_map(full.ids) if text == "{version}" else text
+        for field, text in fields.items()
+    })
+    return Asked(method, path, headers, body.encode() if method == "POST" else b"")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COSTLIEST)
+def test_nine_costly_requests_of_an_account_silence_nobody(full_store, full_process, name):
+    """Health, and the API for another account, are answered meanwhile."""
+    address, host = full_process.address, urllib.parse.urlsplit(full_process.address).netloc
+    asked = costliest_request(full_store, host, name).data()
+    other, health, others = Client(address, full_store.other_key), [], []
+    other.get("/v1/tags")
+    with concurrent.futures.ThreadPoolExecutor(9) as pool:
+        sent = [pool.submit(send_raw, address, asked, name.partition(" ")[0]) for _ in range(9)]
+        while not health or not all(future.done() for future in sent):
+            health.append(seconds_of(lambda: Client(address).get("/healthz")))
+            others.append(seconds_of(lambda: other.get("/v1/tags")))
+            time.sleep(0.02)
+        statuses = [future.result()[0].status for future in sent]
+    assert max(statuses) < 500, statuses
+    assert max(health) < 2 and max(others) < 4, (max(health), max(others))
+
+
+# Servers that take their time: each of argv[1] sources drips, each of argv[2] receivers accepts after 14 s.
+SLOW_SERVERS = """
+import asyncio, sys
+
+async def drip(reader, writer):
+    await reader.readuntil(b"\\r\\n\\r\\n")
+    writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: 99\\r\\n\\r\\n")
+    for _ in range(25):
+        writer.write(b" ")
+        await writer.drain()
+        await asyncio.sleep(1)
+    writer.close()
+
+async def accept_late(reader, writer):
+    await reader.readuntil(b"\\r\\n\\r\\n")
+    await asyncio.sleep(14)
+    writer.write(b"HTTP/1.1 204 No Content\\r\\nConnection: close\\r\\n\\r\\n")
+    writer.close()
+
+async def main():
+    first = await asyncio.start_server(drip, "127.0.1.1", 0)
+    port = first.sockets[0].getsockname()[1]
+    for number in range(2, int(sys.argv[1]) + 1):
+        await asyncio.start_server(drip, f"127.0.1.{number}", port)
+    for number in range(1, int(sys.argv[2]) + 1):
+        await asyncio.start_server(accept_late, f"127.0.2.{number}", port)
+    print(port, flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+# Clients without end: argv is the port and the seconds; standard input has the requests, as (source, how many
+# clients, request in latin-1).
+CROWD = """
+import asyncio, json, sys
+
+port, seconds = int(sys.argv[1]), float(sys.argv[2])
+counts = {}
+
+async def ask_again(source, request):
+    while True:
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0))
+            writer.write(request.encode("latin-1"))
+            answer = await asyncio.wait_for(reader.read(), 20)
+            status = answer[9:12].decode("latin-1")
+            counts[status] = counts.get(status, 0) + 1
+            writer.close()
+        except (OSError, asyncio.TimeoutError):
+            counts["none"] = counts.get("none", 0) + 1
+        await asyncio.sleep(0.1)
+
+async def main():
+    clients = [
+        ask_again(source, request)
+        for source, count, request in json.load(sys.stdin)
+        for _ in range(count)
+    ]
+    try:
+        await asyncio.wait_for(asyncio.gather(*clients), seconds)
+    except asyncio.TimeoutError:
+        print(json.dumps(counts))
+
+asyncio.run(main())
+"""
+SLOW_SOURCES, SLOW_RECEIVERS, CROWD_SIZE, STORM_SECONDS = 60, 40, 500, 120
+
+
+def slow_servers(sources: int, receivers: int) -> subprocess.Popen[bytes]:
+    program = [sys.executable, "-c", SLOW_SERVERS, str(sources), str(receivers)]
+    return subprocess.Popen(program, stdout=subprocess.PIPE)
+
+
+def stock_storm(world: World, forge: Forge, hook: Listener, slow_port: int) -> Visitor:
+    """Give an account slow sources and receivers, and the world's own a project and a webhook.
+
+    Returns the first account's visitor.
+    """
+    greedy = add_account(world, "greedy@example.org")
+    for number in range(1, SLOW_SOURCES + 1):
+        world.store.projects.add(greedy.id, f"slow{number}", "o/p", "o/p", {})
+    for number in range(1, SLOW_RECEIVERS + 1):
+        about = {"url": f"http://127.0.2.{number}:{slow_port}/", "headers": {}, "fields": {}}
+        new_destination(world.store, greedy.id, "webhook", f"slow {number}", about, "s")
+    forge.publish("o/quiet", "0.1")
+    forge.publish("o/greedy", "0.1")
+    world.webhook(hook.url)
+    world.store.projects.add(world.account.id, "forge", "o/quiet", "o/quiet", {})
+    world.store.projects.add(greedy.id, "forge", "o/greedy", "o/greedy", {})
+    return world.visitor("greedy@example.org")
+
+
+def storm_requests(host: str, greedy: Visitor, slow_port: int) -> list[tuple[str, int, str]]:
+    """The crowd's requests, an account's nine costly ones, and its two slow imports."""
+    form = {
+        "Cookie": f"releasetrack-{host.rpartition(':')[2]}={greedy.token}",
+        "Origin": f"http://{host}",
+        "Host": host,
+        "Content-Type": "application/x-www-form-urlencoded",
+    }
+
+    def asked(method: str, path: str, headers: dict[str, str], body: str = "") -> str:
+        return Asked(method, path, headers, body.encode()).data().decode("latin-1")
+
+    def sent(path: str, **fields: str) -> str:
+        fields = {"form_token": greedy.form_token, **fields}
+        return asked("POST", path, form, urllib.parse.urlencode(fields))
+
+    login = urllib.parse.urlencode({"do": "enter", "email": "x@example.org", "password": "x"})
+    hostile = {**form, "Content-Type": 'multipart/form-data; boundary=B; x="' + ";" * 14_000}
+    crowd, costly = "127.0.0.3", "127.0.0.4"
+    slow_import = {"server": f"http://127.0.1.1:{slow_port}", "key": "k", "do": "preview"}
+    return [
+        (crowd, CROWD_SIZE // 5, asked("GET", "/login", {"Host": host})),
+        (crowd, CROWD_SIZE // 5, asked("GET", "/v1/projects", {"X-Key": "wrong"})),
+        (crowd, CROWD_SIZE // 5, asked("POST", "/login", hostile, "x")),
+        (crowd, CROWD_SIZE // 5, asked("POST", "/login", {**form, "Cookie": "x=y"}, login)),
+        (crowd, CROWD_SIZE // 5, asked("GET", "/healthz", {"Host": host})),
+        (costly, 3, sent("/projects/import", do="preview", text=LISTED)),
+        (costly, 3, asked("GET", "/account/export", form)),
+        (costly, 3, sent("/projects", do="change", all="yes", change="Mute: Yes")),
+        (costly, 2, sent("/projects/import", **slow_import)),
+    ]
+
+
+def share_of(seconds: Sequence[float], share: float) -> float:
+    """The time within which so many of the hundred were answered."""
+    return sorted(seconds)[math.ceil(len(seconds) * share) - 1]
+
+
+@pytest.mark.slow
+def test_storm_of_a_network_and_an_account_leaves_the_others_their_service(
+    tmp_path, serve, forge, listen
+):
+    """500 hostile clients of one network, nine costly requests of one account, its 60 slow sources, 40 slow receivers
+    and two slow imports, all at once for two minutes."""
+    hook, slow = listen(), slow_servers(SLOW_SOURCES, SLOW_RECEIVERS)
+    try:
+        slow_port = int(slow.stdout.readline())
+        with contextlib.closing(World(tmp_path, "releases.db")) as world:
+            greedy, mine = stock_storm(world, forge, hook, slow_port), world.visitor()
+        flags = ["--provider", forge.flag, "--poll-interval", "2", "--rate-limit", "0"]
+        flags += ["--osv-url", "none", "--allow-network", "127.0.0.0/8"]
+        for number in range(1, SLOW_SOURCES + 1):
+            flags += ["--provider", f"slow{number}=forgejo:http://127.0.1.{number}:{slow_port}"]
+        process = serve(*flags)
+        host = urllib.parse.urlsplit(process.address).netloc
+        client = Client(process.address, world.key)
+        cookie = f"releasetrack-{host.rpartition(':')[2]}={mine.token}"
+        page = Asked("GET", "/updates", {"Host": host, "Cookie": cookie}).data()
+        crowd = subprocess.Popen(
+            [sys.executable, "-c", CROWD, host.rpartition(":")[2], str(STORM_SECONDS)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        crowd.stdin.write(json.dumps(storm_requests(host, greedy, slow_port)).encode())
+        crowd.stdin.close()
+        pages, calls, health = list[float](), list[float](), list[float]()
+        published, count = dict[str, float](), 0
+        while crowd.poll() is None:
+            if time.monotonic() > max(published.values(), default=0.0) + 8:
+                count += 1
+                forge.publish("o/quiet", f"1.{count}")
+                forge.publish("o/greedy", f"1.{count}")
+                published[f"1.{count}"] = time.monotonic()
+            health.append(seconds_of(lambda: Client(process.address).get("/healthz")))
+            calls.append(seconds_of(lambda: client.get("/v1/projects")))
+            pages.append(seconds_of(lambda: send_raw(process.address, page)))
+            time.sleep(0.05)
+        counts = json.loads(crowd.stdout.read())
+        crowd.stdout.close()
+        checks = [seen.at for seen in forge.listener.seen if "/o/quiet/releases" in seen.path]
+        arrived = {seen.json()["version"]: seen.at for seen in hook.seen}
+    finally:
+        slow.kill()
+        slow.wait()
+        slow.stdout.close()
+    late = [arrived[version] - at for version, at in list(published.items())[:-1]]
+    gaps = [after - before for before, after in zip(checks, checks[1:])]
+    figures = {
+        name: (round(share_of(times, 0.95), 3), round(max(times), 3))
+        for name, times in (("page", pages), ("api", calls), ("health", health))
+    } | {"gap": round(max(gaps), 1), "late": round(max(late), 1), "crowd": counts}
+    print(figures)
+    assert not counts.keys() & {"500", "502"}, figures
+    assert max(figures["page"][0], figures["api"][0]) < 0.5, figures
+    assert max(figures["page"][1], figures["api"][1]) < 2, figures
+    assert figures["health"] < (0.1, 0.5), figures
+    assert max(gaps) < 2 + 5, figures  # each two seconds, begun within five
+    assert max(late) < 2 + 5 + 5, figures  # the check, and then the delivery
 
 
 @pytest.mark.slow
