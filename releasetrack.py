@@ -8574,6 +8574,73 @@ class Provider(Value):
         return self.dialect.auth(token) if token and self.dialect.auth else {}
 
 
+# A pattern of addresses that begins with a host as it is: "archlinux\\.org/packages/..."
+_LITERAL_HOST = re.compile(r"((?:[a-z0-9:-]|\\[.-])+)/")
+
+
+class PagePattern(NamedTuple):
+    """What the addresses of a provider's pages look like, without scheme, query and "www."."""
+
+    place: int  # of the provider in its table, whose first one with such a page counts
+    provider: Provider
+    pattern: re.Pattern[str]
+
+
+class ProviderTable(dict[str, Provider]):
+    """Providers by id, and of whom a page is, by its host: it never changes once it is made.
+
+    All providers together have some hundred patterns of addresses. Of them those are tried that begin with
+    the host, one to three, and those whose host is a pattern too, eleven.
+    """
+
+    @functools.cached_property
+    def registries(self) -> ProviderTable:
+        """Those that have images."""
+        return ProviderTable({id_: one for id_, one in self.items() if one.dialect.has_images})
+
+    def project_at(self, host: str, path: str) -> tuple[Provider, str] | None:
+        """``(provider, name)`` of the project that a page is about; ``host``: in small letters, with its port."""
+        address = f"{host}/{path}"[:1000]
+        by_host, everywhere = self._patterns
+        # sorted() keeps the order of a provider's own patterns.
+        for _, provider, pattern in sorted(
+            [*by_host.get(host, ()), *everywhere], key=lambda known: known.place
+        ):
+            if match := pattern.fullmatch(address):
+                with contextlib.suppress(Invalid):
+                    return provider, name_at(provider, unquote("/".join(match.groups())))[0]
+        return None
+
+    @functools.cached_property
+    def _patterns(self) -> tuple[dict[str, list[PagePattern]], list[PagePattern]]:
+        """``(those of a host, by the host; those that are tried at every host)``"""
+        by_host, everywhere = dict[str, list[PagePattern]](), list[PagePattern]()
+        for place, provider in enumerate(self.values()):
+            for host, pattern in _page_patterns(provider):
+                known = by_host.setdefault(host, []) if host else everywhere
+                known.append(PagePattern(place, provider, re.compile(pattern)))
+        return by_host, everywhere
+
+
+def _page_patterns(provider: Provider) -> Iterator[tuple[str, str]]:
+    """``(host, pattern)`` of the addresses of a provider's pages, in the order in which they are tried; the
+    host is "" where it is not known. At its server, or at that of the built-in provider whose id it has, as
+    of a mirror."""
+    built_in = PROVIDERS.get(provider.id)
+    for pattern in provider.pasted:
+        # A pattern of an embedding program may be "a/b|c/d", of which "a" is not the only host.
+        begin = _LITERAL_HOST.match(pattern) if built_in else None
+        yield begin[1].replace("\\", "") if begin else "", pattern
+    sites = dict.fromkeys(filter(None, (provider.site, built_in.site if built_in else "")))
+    for site in sites:
+        host, slash, path = site.partition("://")[2].partition("/")
+        host = host.lower().removeprefix("www.")
+        for pattern in provider.dialect.pasted:
+            yield host, f"{re.escape(host + slash + path)}/{pattern}"
+    if system := _DEPSDEV_SYSTEMS.get(provider.id):
+        yield "deps.dev", rf"deps\.dev/{system.lower()}/{_PART}{_REST}"
+
+
 def _row(
     id_: str,
     site: str,
@@ -8658,7 +8725,7 @@ _TWO: dict[str, Any] = {
 
 # To add a provider, add a row. To speak a protocol that has no dialect yet, write the dialect above.
 # fmt: off
-PROVIDERS = {row.id: row for row in (
+PROVIDERS = ProviderTable((row.id, row) for row in (
     _by_address("feed", "a feed's address, maybe with # and the text around the {version} in a title",
                 r"(?:#.*\{version\}.*)?", "https://blog.example.org/feed.xml"),
     _by_address("helm", "a chart repository's address, # and the chart", "#[A-Za-z0-9_.-]+",
@@ -8801,7 +8868,7 @@ PROVIDERS = {row.id: row for row in (
     _row("yarn", "https://registry.yarnpkg.com", "npm", "react", "Yarn",
          page="https://yarnpkg.com/package?name={segment}",
          pasted=(rf"(?:classic\.)?yarnpkg\.com/(?:[a-z]{{2}}/)?package/{_SCOPED}",)),
-)}
+))
 # fmt: on
 
 
@@ -8828,7 +8895,7 @@ def _problem_of_row(id_: str, speaks: str, site: str) -> str:
 
 def providers_with(
     rows: Iterable[tuple[str, str, str]], own: Iterable[Provider] = ()
-) -> dict[str, Provider]:
+) -> ProviderTable:
     """The built-in providers with the operator's added or moved, sorted by id. Raises SettingError.
     A built-in one that is moved keeps its rules, unless it speaks another dialect now."""
     table = dict(PROVIDERS) | {provider.id: provider for provider in own}
@@ -8839,7 +8906,7 @@ def providers_with(
         if old.dialect.read is not dialect.read:
             old = Provider(id_, site, dialect, token_from=old.token_from, pasted=old.pasted)
         table[id_] = dataclasses.replace(old, site=site, page="", release_page="")
-    return dict(sorted(table.items()))
+    return ProviderTable(sorted(table.items()))
 
 
 def provider_token(settings: Settings, provider: Provider) -> str | None:
@@ -8973,22 +9040,6 @@ def project_named(
     return None
 
 
-def _pasted_at(provider: Provider, address: str) -> str | None:
-    """The name of the project that a page's address, without scheme and query, is about: at its server, or
-    at that of the built-in provider whose id it has, as of a mirror."""
-    below = []
-    for site in {provider.site, PROVIDERS.get(provider.id, provider).site} - {""}:
-        host, slash, path = site.partition("://")[2].partition("/")
-        place = re.escape(f"{host.lower().removeprefix('www.')}{slash}{path}")
-        below += [f"{place}/{pattern}" for pattern in provider.dialect.pasted]
-    system = _DEPSDEV_SYSTEMS.get(provider.id, "-").lower()
-    for pattern in (*provider.pasted, *below, rf"deps\.dev/{system}/{_PART}{_REST}"):
-        if match := re.fullmatch(pattern, address):
-            with contextlib.suppress(Invalid):
-                return name_at(provider, unquote("/".join(match.groups())))[0]
-    return None
-
-
 # https://github.com/package-url/purl-spec: the provider of each type; and a purl's type, namespace and name,
 # version, qualifiers, subpath.
 PURL_TYPES = {
@@ -9087,32 +9138,41 @@ def is_address(text: str) -> bool:
     return bool(re.match(r"(?:git\+)?(?:https?|ssh|git)://|git@|pkg:", text.strip(), re.IGNORECASE))
 
 
-def project_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, str] | None:
-    """``(provider, name)`` of the project of a page's, image's or repository's address, or of a purl."""
-    text = re.sub("^(?:docker|oci)://", "", text.strip())
-    if text[:4].lower() == "pkg:":
-        return _project_of_purl(providers, text)
+def _table_of(providers: Mapping[str, Provider]) -> ProviderTable:
+    return providers if isinstance(providers, ProviderTable) else ProviderTable(providers)
+
+
+def _host_and_path(text: str) -> tuple[str, str]:
+    """Of a page's, repository's or image's address, without user, query and slashes around the path."""
     text = re.sub(
         r"^(?:(?:git\+)?ssh://git@([^:/]+)(?::[0-9]+)?/|git@([^:/]+):)", r"https://\1\2/", text
     )
     address, _, query = re.sub(r"^(?:git\+)?\w+://", "", text).partition("#")[0].partition("?")
     host, _, path = address.partition("/")
     host = re.sub(r"^[\w.-]+@", "", host)  # Bitbucket shows addresses with the user
-    asked, path = dict(urllib.parse.parse_qsl(query[:2000])), path.strip("/")
+    path = path.strip("/")
+    asked = dict(urllib.parse.parse_qsl(query[:2000]))
     named = asked.get("name") or asked.get("group")
     if path in ("package", "git") and named:  # of Yarn and Savannah
         path = f"{path}/{named}"
     if api := re.match(r"(?:api/v1/)?repos/([^/]+/[^/]+)", path):  # of a forge
-        host, path = host.removeprefix("api."), f"{api[1].removesuffix('.git')}.git"
-    address = f"{host.lower().removeprefix('www.')}/{path}"[:1000]
-    for provider in providers.values():
-        if name := _pasted_at(provider, address):
-            return provider, name
-    scheme = "http" if re.match(r"(?:git\+)?http://", text, re.IGNORECASE) else "https"
-    repository = path.endswith(".git") and project_named(
-        providers, "git", f"{scheme}://{host}/{path}"
-    )
-    return repository or _image_in(providers, text)
+        return host.removeprefix("api."), f"{api[1].removesuffix('.git')}.git"
+    return host, path
+
+
+def project_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, str] | None:
+    """``(provider, name)`` of the project of a page's, image's or repository's address, or of a purl."""
+    text = re.sub("^(?:docker|oci)://", "", text.strip())
+    if text[:4].lower() == "pkg:":
+        return _project_of_purl(providers, text)
+    host, path = _host_and_path(text)
+    if project := _table_of(providers).project_at(host.lower().removeprefix("www."), path):
+        return project
+    if path.endswith(".git"):
+        scheme = "http" if re.match(r"(?:git\+)?http://", text, re.IGNORECASE) else "https"
+        if repository := project_named(providers, "git", f"{scheme}://{host}/{path}"):
+            return repository
+    return _image_in(providers, text)
 
 
 def split_provider(
@@ -9581,8 +9641,7 @@ def project_of_pin(providers: Mapping[str, Provider], found: Pin) -> tuple[Provi
     if found.reason and not found.provider and not found.name.startswith("pkg:"):
         return None
     if found.provider == "image":  # without a tag, owner/name could be a repository
-        registries = {id_: one for id_, one in providers.items() if one.dialect.has_images}
-        return project_in(registries, f"{found.name}:latest")
+        return project_in(_table_of(providers).registries, f"{found.name}:latest")
     if not found.provider:
         return project_in(providers, found.name)
     return project_named(providers, found.provider, found.name)

@@ -8030,6 +8030,42 @@ def test_pasted_address_finds_project():
     }
 
 
+def found_by_all_patterns(
+    providers: Mapping[str, rt.Provider], host: str, path: str
+) -> tuple[rt.Provider, str] | None:
+    """What ``ProviderTable.project_at`` finds, by trying every pattern of every provider, whatever the host."""
+    for provider in providers.values():
+        for _, pattern in rt._page_patterns(provider):
+            match = re.fullmatch(pattern, f"{host}/{path}"[:1000])
+            with contextlib.suppress(rt.Invalid):
+                if match:
+                    name = urllib.parse.unquote("/".join(match.groups()))
+                    return provider, rt.name_at(provider, name)[0]
+    return None
+
+
+def test_pasted_address_is_looked_up_by_its_host_as_by_all_patterns():
+    mirrors = [
+        ("gitlab", "gitlab", "https://gitlab.example"),
+        ("npm", "npm", "https://npm.example/below"),
+        ("home", "forgejo", "http://127.0.0.1:3000"),
+    ]
+    # Its first slash does not end the host.
+    own = rt.Provider("own", "", rt.DIALECTS["npm"], pasted=(r"own\.example/?(foo)/.*",))
+    table = rt.providers_with(mirrors, [own])
+    by_host, everywhere = table._patterns
+    hosts = [*by_host, "crates.io", "docker.io", "foo.sf.net", "own.examplefoo", "x.example"]
+    pasted = [rt._host_and_path(address) for _, _, address in PASTED]
+    paths = sorted({path for _, path in pasted})
+    found = set()
+    for host, path in [*pasted, *itertools.product(hosts, paths[::4])]:
+        project = table.project_at(host, path)
+        assert project == found_by_all_patterns(table, host, path), (host, path)
+        found |= {project[0].id} if project else set()
+    assert len(found) > 50 and "own" in found
+    assert len(everywhere) < 15 and max(map(len, by_host.values())) < 10
+
+
 @pytest.mark.parametrize(
     "text",
     [
