@@ -131,7 +131,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Generic, NamedTuple, ParamSpec, TypeVar, dataclass_transform
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
@@ -396,6 +396,7 @@ def _text_of(value: Any) -> str:
 
 
 V = TypeVar("V")
+P = ParamSpec("P")
 
 
 @dataclasses.dataclass(eq=False)
@@ -15348,33 +15349,32 @@ class ScanRow:
         }
 
 
+def scan_row(
+    providers: Mapping[str, Provider], tracked: Mapping[tuple[str, str], str], file: str, pin: Pin
+) -> ScanRow:
+    """The row of what stands in a file; ``tracked``: as ``Projects.ids_by_key``."""
+    found = project_of_pin(providers, pin) if pin.name else None
+    if found is None:
+        reason = pin.reason or "no provider has it"
+        return ScanRow(pin, file, None, pin.name, "", "unknown", reason)
+    provider, name = found
+    if pin.provider == "image" and not (pin.version or pin.digest or pin.reason):
+        pin = dataclasses.replace(pin, version="latest")  # as Docker takes it
+    key = name_at(provider, name)[1]
+    if pin.options.get("ignore"):
+        outcome = "ignored"
+    else:
+        outcome = "tracked" if (provider.id, key) in tracked else "not tracked"
+    return ScanRow(pin, file, provider, name, key, outcome, pin.reason)
+
+
 def scan_rows(
     providers: Mapping[str, Provider],
     tracked: Mapping[tuple[str, str], str],
     pins: Iterable[tuple[str, Pin]],
 ) -> list[ScanRow]:
-    """Rows of what stands in files; ``tracked``: as ``Projects.ids_by_key``."""
-    rows = []
-    for file, pin in pins:
-        found = project_of_pin(providers, pin) if pin.name else None
-        if found is None:
-            rows.append(
-                ScanRow(
-                    pin, file, None, pin.name, "", "unknown", pin.reason or "no provider has it"
-                )
-            )
-            continue
-        provider, name = found
-        if pin.provider == "image" and not (pin.version or pin.digest or pin.reason):
-            pin = dataclasses.replace(pin, version="latest")  # as Docker takes it
-        key = name_at(provider, name)[1]
-        became = (
-            "ignored"
-            if pin.options.get("ignore")
-            else ("tracked" if (provider.id, key) in tracked else "not tracked")
-        )
-        rows.append(ScanRow(pin, file, provider, name, key, became, pin.reason))
-    return rows
+    """Rows of what stands in files."""
+    return [scan_row(providers, tracked, file, pin) for file, pin in pins]
 
 
 def _as_known(project: Project, installed: Iterable[Installation]) -> tuple[Installation, ...]:
@@ -17895,6 +17895,20 @@ def _answer(
     return answer, found
 
 
+def _at_most_entries(read: Callable[P, Iterator[Pin]]) -> Callable[P, Iterator[Pin]]:
+    """What ``read`` reads of a server, which names no more than a file may. Raises ValueError behind that."""
+
+    @functools.wraps(read)
+    def read_some(*args: P.args, **kwargs: P.kwargs) -> Iterator[Pin]:
+        for number, pin in enumerate(read(*args, **kwargs)):
+            if number == ENTRY_LIMIT:
+                raise ValueError(f"The server names more than {ENTRY_LIMIT:,} projects")
+            yield pin
+
+    return read_some
+
+
+@_at_most_entries
 def projects_at(url: str, key: str, ask: Callable[[Request], Answer]) -> Iterator[Pin]:
     """What an account tracks at a server that speaks our API, by an API key: each project with its options.
     Its destinations, which cannot be read, are named. Raises LookupError, ValueError."""
@@ -17951,6 +17965,7 @@ def projects_at(url: str, key: str, ask: Callable[[Request], Answer]) -> Iterato
             )  # which each account has
 
 
+@_at_most_entries
 def repositories_of(
     user: str, what: str, provider: Provider, token: str | None, ask: Callable[[Request], Answer]
 ) -> Iterator[Pin]:
@@ -20847,80 +20862,106 @@ def _import_form(read: Button) -> dict[str, Any]:
     }  # not that of the person, filled in by the browser
 
 
+class ImportPreview(NamedTuple):
+    """The entries of an import that are looked up, which is what a page shows of it."""
+
+    rows: list[ScanRow]
+    left: int = 0  # entries behind those
+
+
+def _preview_of(visit: Visit, pins: Iterable[Pin], only: str = "") -> ImportPreview:
+    """Those that are needed directly first, until a page is full of new ones; ``only``: with it in the name."""
+    tracked = visit.store.projects.ids_by_key(visit.account.id)
+    in_order = sorted(pins, key=lambda pin: not pin.is_direct)
+    rows, new = list[ScanRow](), set[tuple[str, ...]]()
+    for number, pin in enumerate(in_order):
+        if len(new) == _PREVIEW_LIMIT:
+            return ImportPreview(rows, len(in_order) - number)
+        row = scan_row(visit.providers, tracked, "", pin)
+        if only not in row.name.lower():
+            continue
+        rows.append(row)
+        if row.provider and row.outcome == "not tracked":
+            new.add((row.provider.id, row.key, pin.version, pin.digest))
+    return ImportPreview(rows)
+
+
+def _pins_in_form(visit: Visit, name: str) -> list[Pin]:
+    """Those that a preview has put into its form. Raises Invalid."""
+    try:
+        return [pin_of_item(dict(json.loads(text))) for text in visit.form.texts(name)]
+    except (ValueError, TypeError, RecursionError):
+        raise Invalid("Preview it again.") from None
+
+
+def _read_import(visit: Visit) -> ImportPreview:
+    """The preview of what the form says. Raises Invalid, TooMany."""
+    preview = _preview_of(visit, _pins_to_import(visit), visit.form.text("only").lower())
+    if not any(row.provider for row in preview.rows):
+        visit.result = preview
+        raise Invalid("Nothing there is a project that can be tracked.")
+    return preview
+
+
+def _import_items(visit: Visit, rows: Iterable[ScanRow]) -> list[Entry]:
+    """What can be tracked of a preview, each once: what is ticked first, what is tracked already last."""
+    ticked = visit.form.texts("project") if visit.form.texts("row") else None
+    items = dict[str, Entry]()
+    for row in rows:
+        if row.provider and row.outcome != "ignored":
+            item = _scan_item(visit, row, ticked)
+            items[item.box] = item
+    return sorted(items.values(), key=lambda item: (not item.is_chosen, _TRACKED in item.marks))
+
+
+def _import_section(visit: Visit, items: Sequence[Entry]) -> dict[str, Any]:
+    """The form whose ticked items are tracked."""
+    shown = items[:_PREVIEW_LIMIT]
+    record = Button("Track selected", lambda: _record_pins(visit, _pins_in_form(visit, "project")))
+    return {
+        **_BULK,
+        "has_file": True,
+        "items": shown,
+        "hidden": [("row", item.box) for item in shown],
+        "is_main": True,
+        "fields": [dataclasses.replace(_place_field(""), value=visit.form.text("place"))],
+        "buttons": {"record": record},
+    }
+
+
+def _import_counts(items: Sequence[Entry], unknown: int, left: int) -> str:
+    """What a preview found, in words."""
+    known = len([item for item in items if _TRACKED in item.marks])
+    words = f"{len(items) - known:,} new, {known:,} tracked already, {unknown:,} not taken."
+    if left:
+        words += f" {left:,} more were not looked at."
+    if left or len(items) > _PREVIEW_LIMIT:
+        words += (
+            f" {_PREVIEW_LIMIT} are shown; track these and come again, or use the command import."
+        )
+    return words
+
+
 @page_at("/projects/import", takes_file=True)
 def import_page(visit: Visit) -> Page:
     """Track what a file, GitHub or another server names, with the versions as installed, after a preview."""
-    form, ticked = visit.form, visit.form.texts("project")
-    if text := next(filter(is_document, map(form.text, ("file", "text", "name"))), ""):
+    if text := next(filter(is_document, map(visit.form.text, ("file", "text", "name"))), ""):
         with contextlib.suppress(ValueError):  # which the form says
             return _document_page(visit, text, _read_document(visit, text))
-
-    def found_in(pins: Iterable[Pin]) -> list[ScanRow]:
-        tracked = visit.store.projects.ids_by_key(visit.account.id)
-        return scan_rows(visit.providers, tracked, [("", pin) for pin in pins])
-
-    def pins_of(name: str) -> list[Pin]:
-        try:
-            return [pin_of_item(dict(json.loads(text))) for text in form.texts(name)]
-        except (ValueError, TypeError, RecursionError):
-            raise Invalid("Preview it again.") from None
-
-    rows: list[ScanRow] = visit.result or found_in(pins_of("row"))
-
-    def preview() -> list[ScanRow]:
-        only = form.text("only").lower()
-        found = [row for row in found_in(_pins_to_import(visit)) if only in row.name.lower()]
-        if not any(row.provider for row in found):
-            visit.result = found
-            raise Invalid("Nothing there is a project that can be tracked.")
-        return found
-
-    items = {
-        item.box: item
-        for item in sorted(
-            (
-                _scan_item(visit, row, ticked if form.texts("row") else None)
-                for row in rows
-                if row.provider and row.outcome != "ignored"
-            ),
-            key=lambda item: (not item.is_chosen, _TRACKED in item.marks),
-        )
-    }
-    unknown = [
-        Entry(name=row.name, about=row.reason or "its label says to ignore it")
-        for row in rows
-        if not row.provider or row.outcome == "ignored"
-    ]
-    sections = [_import_form(Button("Preview", preview))]
+    preview: ImportPreview = visit.result or _preview_of(visit, _pins_in_form(visit, "row"))
+    items = _import_items(visit, preview.rows)
+    unknown = [row for row in preview.rows if not row.provider or row.outcome == "ignored"]
+    sections = [_import_form(Button("Preview", lambda: _read_import(visit)))]
     if items:
-        shown = list(items.values())[:_PREVIEW_LIMIT]
-        there = sum(_TRACKED in item.marks for item in items.values())
-        rest = (
-            f" {_PREVIEW_LIMIT} are shown; track these and come again, or use the command import."
-        )
-        counts = (
-            f"{len(items) - there:,} new, {there:,} tracked already, {len(unknown):,} not taken."
-        )
-        sections = [
-            {"intro": counts + rest * (len(items) > _PREVIEW_LIMIT)},
-            {
-                **_BULK,
-                "has_file": True,
-                "items": shown,
-                "hidden": [("row", item.box) for item in shown],
-                "is_main": True,
-                "fields": [dataclasses.replace(_place_field(""), value=form.text("place"))],
-                "buttons": {
-                    "record": Button(
-                        "Track selected", lambda: _record_pins(visit, pins_of("project"))
-                    )
-                },
-            },
-        ]
+        counts = _import_counts(items, len(unknown), preview.left)
+        sections = [{"intro": counts}, _import_section(visit, items)]
     if unknown:
         sections.append({
             "fold": f"Not taken: {len(unknown):,}",
-            "items": unknown[:_PREVIEW_LIMIT],
+            "items": [
+                Entry(name=row.name, about=row.reason or "its label says to ignore it")
+                for row in unknown[:_PREVIEW_LIMIT]
+            ],
             "looks": "rows",
             "is_open": not items or len(unknown) < 20,
         })

@@ -21371,6 +21371,27 @@ def test_import_keeps_what_was_read_before_a_server_failed(world, listen, monkey
     assert [one.name for one in world.store.projects.search(world.account.id, "")] == ["react"]
 
 
+@pytest.mark.parametrize("what", ["projects", "stars"])
+def test_server_that_names_projects_without_end_is_left(world, listen, what):
+    """A page of its answer has room for 100,000, and others would follow."""
+    rows = [{"name": "p", "full_name": "o/p"}] * 50_001
+    body = json.dumps(rows if what == "stars" else {"projects": rows, "total_pages": 900}).encode()
+    server = listen(lambda seen: (200, b"{}" if seen.path.endswith("/tags") else body))
+    forge, ask = rt.PROVIDERS["github"], world.service.fetcher.fetch
+    forge = dataclasses.replace(forge, site=server.url)
+    pins = (
+        rt.repositories_of("me", "starred", forge, None, ask)
+        if what == "stars"
+        else rt.projects_at(server.url, "key", ask)
+    )
+    taken = 0
+    with pytest.raises(ValueError, match="names more than 50,000 projects"), at_most(3):
+        for taken, _ in enumerate(pins, 1):
+            pass
+    assert taken == 50_000
+    assert not any("page=2" in seen.path for seen in server.seen)
+
+
 def test_guest_chooses_no_path_at_a_forge(world, listen):
     server = listen(lambda seen: (200, []))
     world.service.config.set("provider", [f"github=github:{server.url}"])
@@ -27627,6 +27648,40 @@ def test_files_are_read_after_a_preview(world, visitor):
             Content_Type="application/x-www-form-urlencoded",
         )
         assert answer.status_int in (303, 400), wrong
+
+
+def test_import_preview_looks_up_what_it_shows(world, visitor):
+    """With what is needed directly first, wherever it stands in the file."""
+    for name in ("direct/tracked", "o/p3"):
+        world.track("npm", f"@{name}")
+    lock = {
+        "lockfileVersion": 3,
+        "packages": {
+            "": {"dependencies": {"@direct/a": "1", "@direct/tracked": "1"}},
+            **{f"node_modules/@o/p{n}": {"version": "1.0"} for n in range(1200)},
+            "node_modules/@direct/a": {"version": "1.1"},
+            "node_modules/@direct/tracked": {"version": "1.2"},
+        },
+    }
+    page = visitor.press(visitor.get("/projects/import"), "preview", text=json.dumps(lock))
+    assert "500 new, 2 tracked already, 0 not taken. 700 more were not looked at." in page.text
+    assert "500 are shown; track these and come again" in page.text
+    rows = re.findall(r'name="row" value="([^"]+)"', page.text)
+    names = [json.loads(html.unescape(value))["name"] for value in rows]
+    assert len(names) == 500 and names[:2] == ["@direct/a", "@direct/tracked"]
+    text = "\n".join(f"https://x.example/{n}" for n in range(700))
+    again = visitor.press(visitor.get("/projects/import"), "preview", 400, text=text)
+    assert "Not taken: 700" in again.text and again.text.count("no provider has it") == 500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("address", ["https://x.example/{:x}", "https://github.com/o/{:x}"])
+def test_import_of_a_long_list_is_cheap(visitor, address):
+    text = "\n".join(address.format(number) for number in range(30_000))
+    status = 400 if "x.example" in address else 200
+    page = visitor.get("/projects/import")
+    with at_most(2):
+        visitor.press(page, "preview", status, text=text)
 
 
 # == browser ===================================================================
