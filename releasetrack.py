@@ -5246,14 +5246,39 @@ class Projects(_Part):
         project = self.get(account_id, project_id)
         if project is None:
             return
-        after = dataclasses.replace(
-            project,
-            **{
-                name: value(project) if callable(value) else value
-                for name, value in settings.items()
-                if name not in ("tags", "destinations")
-            },
-        )
+        values = {
+            name: value(project) if callable(value) else value for name, value in settings.items()
+        }
+        tags, destinations = values.pop("tags", None), values.pop("destinations", {})
+        self._write_fields(db, project, dataclasses.replace(project, **values))
+        if tags is not None:
+            db.execute("DELETE FROM project_tag WHERE project_id = ?", (project_id,))
+            db.executemany(
+                """
+                INSERT INTO project_tag (project_id, tag_id)
+                SELECT project.id, tag.id FROM project JOIN tag USING (account_id)
+                 WHERE project.id = ? AND tag.id = ?""",
+                [(project_id, tag_id) for tag_id in tags],
+            )
+        for kind, ids in destinations.items():
+            db.execute(
+                """
+                DELETE FROM project_destination
+                 WHERE project_id = ? AND destination_id IN (SELECT id FROM destination WHERE kind = ?)
+                """,
+                (project_id, kind),
+            )
+            db.executemany(
+                """
+                INSERT INTO project_destination (project_id, destination_id)
+                SELECT project.id, destination.id FROM project JOIN destination USING (account_id)
+                 WHERE project.id = ? AND kind = ? AND destination.id = ?
+                """,
+                [(project_id, kind, id_) for id_ in ids],
+            )
+
+    def _write_fields(self, db: sqlite3.Connection, project: Project, after: Project) -> None:
+        """Write the columns of a project, and what follows from them for its source and its deliveries."""
         before, stored = _stored(project), _stored(after)
         has_same_rules = all(
             before[name] == stored[name]
@@ -5283,34 +5308,9 @@ class Projects(_Part):
                  WHERE state = 'pending' AND is_held
                    AND event_id IN (SELECT id FROM event WHERE project_id = :project)
                 """,
-                {"now": self._db.clock(), "shift": days * DAY, "project": project_id},
+                {"now": self._db.clock(), "shift": days * DAY, "project": project.id},
             )
             self._db.send_wakeup.set()
-        if "tags" in settings:
-            db.execute("DELETE FROM project_tag WHERE project_id = ?", (project_id,))
-            db.executemany(
-                """
-                INSERT INTO project_tag (project_id, tag_id)
-                SELECT project.id, tag.id FROM project JOIN tag USING (account_id)
-                 WHERE project.id = ? AND tag.id = ?""",
-                [(project_id, tag) for tag in settings["tags"]],
-            )
-        for kind, ids in settings.get("destinations", {}).items():
-            db.execute(
-                """
-                DELETE FROM project_destination
-                 WHERE project_id = ? AND destination_id IN (SELECT id FROM destination WHERE kind = ?)
-                """,
-                (project_id, kind),
-            )
-            db.executemany(
-                """
-                INSERT INTO project_destination (project_id, destination_id)
-                SELECT project.id, destination.id FROM project JOIN destination USING (account_id)
-                 WHERE project.id = ? AND kind = ? AND destination.id = ?
-                """,
-                [(project_id, kind, one) for one in ids],
-            )
 
     def _skip_deliveries(self, db: sqlite3.Connection, project: Project) -> None:
         """Take what is skipped or muted, or snoozed and without a CVE, out of digests not sent yet."""
@@ -5419,9 +5419,27 @@ class Projects(_Part):
         is_failing: bool = False,
         size: int = PAGE_SIZE,
     ) -> tuple[list[Project], int]:
-        """A page of an account's projects, and how many there are on all: of a provider, a tag, a text,
-        failing. ``order``: "name", "updated" (newest release), "latest" (as shown), or "added"."""
-        ids = [
+        """A page of an account's projects, and how many there are on all: as of ``matching``."""
+        ids = self.matching(
+            account_id, order, provider=provider, tag=tag, text=text, is_failing=is_failing
+        )
+        if is_reversed:
+            ids.reverse()
+        return self.of_ids(account_id, ids[(page - 1) * size : page * size]), len(ids)
+
+    def matching(
+        self,
+        account_id: str,
+        order: str = "name",
+        *,
+        provider: str | None = None,
+        tag: str | None = None,
+        text: str | None = None,
+        is_failing: bool = False,
+    ) -> list[str]:
+        """The ids of an account's projects: of a provider, a tag, a text, failing. ``order``: "name",
+        "updated" (newest release), "latest" (as shown), or "added"."""
+        return [
             row["id"]
             for row in self._db.rows(
                 """
@@ -5450,9 +5468,6 @@ class Projects(_Part):
                 },
             )
         ]
-        if is_reversed:
-            ids.reverse()
-        return self.of_ids(account_id, ids[(page - 1) * size : page * size]), len(ids)
 
     def search(self, account_id: str, text: str, provider: str | None = None) -> list[Project]:
         return self.page(account_id, "name", False, provider, text=text, size=sys.maxsize)[0]
@@ -20473,72 +20488,33 @@ _BULK = {"looks": "rows projects", "form_class": "card bulk", "form_id": "bulk",
 @page_at("/projects")
 def projects_page(visit: Visit) -> Page:
     store, account_id, query = visit.store, visit.account.id, visit.query
-    text, tag, provider = query.text("q"), query.text("tag"), query.text("provider")
     number, is_failing = query.page(), query.flag("failing")
+    narrowed: dict[str, Any] = {
+        "provider": query.text("provider"),
+        "tag": query.text("tag"),
+        "text": query.text("q"),
+        "is_failing": is_failing,
+    }
     sort = query.one_of("sort", *_SORTS)
     order, _, reverse = sort.partition("-")
     projects, count = store.projects.page(
         account_id,
         "latest" if order == "updated" else order,
         bool(reverse),
-        provider,
-        tag,
-        number,
-        text=text,
-        is_failing=is_failing,
+        page=number,
         size=ROWS,
+        **narrowed,
     )
     if number > 1 and not projects:  # those of the last page were removed
         raise SeeOther(visit.link(page=""))
-    failing = store.projects.page(account_id, "name", False, is_failing=True, size=0)[1]
-
-    def selected() -> Sequence[Project]:
-        if visit.form.text("all"):
-            return store.projects.page(
-                account_id,
-                "name",
-                False,
-                provider,
-                tag,
-                text=text,
-                is_failing=is_failing,
-                size=count,
-            )[0]
-        return [
-            one
-            for id_ in visit.form.texts("project")
-            if (one := store.projects.get(account_id, id_))
-        ]
-
-    def button(label: str, act: Callable[[Project], None], done: str, sure: str = "") -> Button:
-        return Button(label, lambda: _for_each(visit, selected(), act, done), sure=sure)
-
-    choices = [("", "Choose an action"), *((one, one) for one in _possible_changes(visit))]
-    whole = check_field("all", f"All {count:,} that match, on every page")
-    items = {
-        **_BULK,
-        "items": _project_items(visit, projects),
-        "fields": [
-            Field("change", "With selected", type="select", choices=choices),
-            *([whole] if count > len(projects) else []),
-        ],
-        "buttons": {
-            "change": button("Apply", functools.partial(_change_project, visit), "Changed"),
-            "check": button(
-                "Check now", lambda one: store.projects.check_soon(account_id, [one.id]), "Checking"
-            ),
-            "remove": button(
-                "Remove", lambda one: store.projects.remove(one.id), "Removed", "Remove selected"
-            ),
-        },
-    }
+    failing = len(store.projects.matching(account_id, is_failing=True))
     first = (number - 1) * ROWS + 1
     part = f"{first:,}\u2013{first + len(projects) - 1:,} of " if 0 < len(projects) < count else ""
     bad = f" \u00b7 {failing} failing" if failing and not is_failing else ""
     return _show_lists(
         "Projects",
         {"hint": part + pluralize(count, "project") + bad},
-        [items] if projects else [],
+        [_bulk_section(visit, projects, count, narrowed)] if projects else [],
         actions=_ADD_PROJECTS,
         drawing="projects",
         pages=visit.pager(number * ROWS < count, number),
@@ -20550,6 +20526,40 @@ def projects_page(visit: Visit) -> Page:
             check_field("failing", "Failing", is_failing),
         ),
     )
+
+
+def _bulk_section(
+    visit: Visit, projects: Sequence[Project], count: int, narrowed: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The list of projects, and what can be done with several at once. ``narrowed``: as of
+    ``Projects.matching``, of all that match, which are ``count``."""
+
+    def button(label: str, act: Callable[[list[str]], None], done: str, sure: str = "") -> Button:
+        return Button(label, lambda: _do_with_selected(visit, narrowed, act, done), sure=sure)
+
+    store, account_id = visit.store, visit.account.id
+    choices = [("", "Choose an action"), *((words, words) for words in _possible_changes(visit))]
+    whole = check_field("all", f"All {count:,} that match, on every page")
+    return {
+        **_BULK,
+        "items": _project_items(visit, projects),
+        "fields": [
+            Field("change", "With selected", type="select", choices=choices),
+            *([whole] if count > len(projects) else []),
+        ],
+        "buttons": {
+            "change": button("Apply", functools.partial(_change_projects, visit), "Changed"),
+            "check": button(
+                "Check now", functools.partial(store.projects.check_soon, account_id), "Checking"
+            ),
+            "remove": button(
+                "Remove",
+                functools.partial(_remove_projects, visit),
+                "Removed",
+                sure="Remove selected",
+            ),
+        },
+    }
 
 
 def _project_items(visit: Visit, projects: Sequence[Project]) -> list[Entry]:
@@ -20590,59 +20600,90 @@ def _error_of(visit: Visit, project: Project) -> str:
     return project.health.error or ""
 
 
-def _possible_changes(visit: Visit) -> Mapping[str, Callable[[Project], dict[str, Any]]]:
-    """What can be changed of several projects at once: by its words, what makes a member, as JSON."""
+def _with_id(ids: Iterable[str], id_: str) -> list[str]:
+    return [*_without_id(ids, id_), id_]
 
-    def listed(field: str, id_: str, is_added: bool, project: Project) -> dict[str, Any]:
-        others = [one for one in project.as_json("").get(field, ()) if one != id_]
-        return {field: [*others, id_] if is_added else others}
 
-    tags = [(name, "tags", id_) for id_, name in visit.tags.items()]
-    sent = [
-        (visit.label_of(one.kind, one.name), KIND_FIELDS[one.kind], one.id)
-        for one in visit.destinations
-    ]
-    lists = {
-        f"{words}: {name}": functools.partial(listed, field, id_, is_added)
-        for words, those, is_added in (
-            ("Add a tag", tags, True),
-            ("Remove a tag", tags, False),
-            ("Notify only this destination", sent, True),
-            ("No longer only this destination", sent, False),
+def _without_id(ids: Iterable[str], id_: str) -> list[str]:
+    return [known for known in ids if known != id_]
+
+
+ListChange = Callable[[Iterable[str], str], list[str]]  # _with_id or _without_id
+
+
+def _tag_settings(change: ListChange, id_: str) -> dict[str, Any]:
+    return {"tags": lambda project: change(project.tags, id_)}
+
+
+def _destination_settings(change: ListChange, destination: Destination) -> dict[str, Any]:
+    kind, id_ = destination.kind, destination.id
+    return {"destinations": lambda project: {kind: change(project.destinations.get(kind, ()), id_)}}
+
+
+def _option_settings(visit: Visit, option: Option, text: str) -> dict[str, Any]:
+    """What a choice of an option sets of any project. Raises Invalid."""
+    fields = Fields({option.name: option.type.from_text(text)})
+    any_project = Project.blank(visit.account.id, "", "")
+    settings = project_settings(fields, visit.context.inventory, any_project)
+    fields.check()
+    return settings
+
+
+def _possible_changes(visit: Visit) -> dict[str, Callable[[], Mapping[str, Any]]]:
+    """What can be changed of several projects at once: by its words, what makes the settings, as
+    ``Projects.update`` takes them."""
+    changes = dict[str, Callable[[], Mapping[str, Any]]]()
+    for id_, name in visit.tags.items():
+        changes[f"Add a tag: {name}"] = functools.partial(_tag_settings, _with_id, id_)
+    for id_, name in visit.tags.items():
+        changes[f"Remove a tag: {name}"] = functools.partial(_tag_settings, _without_id, id_)
+    destinations = {visit.label_of(known.kind, known.name): known for known in visit.destinations}
+    for label, destination in destinations.items():
+        changes[f"Notify only this destination: {label}"] = functools.partial(
+            _destination_settings, _with_id, destination
         )
-        for name, field, id_ in those
-    }
-    return lists | {
-        f"{option.label}: {_sentence(words or text)}": functools.partial(
-            lambda given, _: given, {option.name: option.type.from_text(text)}
+    for label, destination in destinations.items():
+        changes[f"No longer only this destination: {label}"] = functools.partial(
+            _destination_settings, _without_id, destination
         )
-        for option in PROJECT_OPTIONS
-        for text, words in option.type.choices.items()
-    }
+    for option in PROJECT_OPTIONS:
+        for text, words in option.type.choices.items():
+            changes[f"{option.label}: {_sentence(words or text)}"] = functools.partial(
+                _option_settings, visit, option, text
+            )
+    return changes
 
 
-def _change_project(visit: Visit, project: Project) -> None:
+def _change_projects(visit: Visit, ids: list[str]) -> None:
+    """Make the change that was chosen, of all projects or of none. Raises Invalid."""
     change = _possible_changes(visit).get(visit.form.text("change"))
     if change is None:
         raise Invalid("Choose an action first.")
-    visit.store.projects.update(
-        project.account_id,
-        [project.id],
-        project_settings(Fields(change(project)), visit.context.inventory, project),
-    )
+    visit.store.projects.update(visit.account.id, ids, change())
+    visit.context.inventory.compare(visit.account.id, ids)
 
 
-def _for_each(
-    visit: Visit, chosen: Sequence[Project], act: Callable[[Project], None], done: str
+def _remove_projects(visit: Visit, ids: list[str]) -> None:
+    """Remove projects one by one: each may have 10,000 releases, and other writers wait meanwhile."""
+    for id_ in ids:
+        visit.store.projects.remove(id_)
+
+
+def _do_with_selected(
+    visit: Visit, narrowed: Mapping[str, Any], act: Callable[[list[str]], None], done: str
 ) -> None:
-    """Do something with each project that is selected. Raises Invalid, SeeOther."""
-    if not chosen:
+    """Do something with the projects that are selected. Raises Invalid, SeeOther."""
+    projects, account_id = visit.store.projects, visit.account.id
+    if visit.form.text("all"):
+        ids = projects.matching(account_id, **narrowed)
+    else:
+        selected = dict.fromkeys(visit.form.texts("project"))
+        ids = [project.id for project in projects.of_ids(account_id, list(selected))]
+    if not ids:
         raise Invalid("Select at least one project.")
-    for project in chosen:
-        act(project)
-    visit.context.inventory.compare(visit.account.id, [project.id for project in chosen])
-    count = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} projects"
-    raise SeeOther(visit.link(), f"{done}: {count}.")
+    only = projects.get(account_id, ids[0]) if len(ids) == 1 else None
+    act(ids)
+    raise SeeOther(visit.link(), f"{done}: {only.name if only else f'{len(ids)} projects'}.")
 
 
 @page_at("/projects/add")

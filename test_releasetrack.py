@@ -746,6 +746,43 @@ class World:
         self.service.stop()
 
 
+def fill_with_projects(
+    world: World, count: int, installed: Sequence[rt.Installation] = ()
+) -> list[str]:
+    """So many projects of GitHub, o/p0000 and so on, written at once; their ids."""
+    store, now = world.store, world.store.database.clock()
+    names = [f"o/p{number:04}" for number in range(count)]
+    with store.database.transaction() as db:
+        db.executemany(
+            """
+            INSERT INTO source (provider, key, name, next_check_at, checked_at, succeeded_at)
+            VALUES ('github', ?1, ?1, ?2 + 86400, ?2, ?2)""",
+            [(name, now) for name in names],
+        )
+        db.executemany(
+            """
+            INSERT INTO project (id, account_id, source_id, email_notification, added_at)
+            SELECT 'id of ' || name, ?, id, 'daily', ? FROM source WHERE name = ?""",
+            [(world.account.id, now, name) for name in names],
+        )
+    ids = [f"id of {name}" for name in names]
+    if installed:
+        store.projects.update(world.account.id, ids, {"installed": tuple(installed)})
+        sql(store, "UPDATE project SET judged_revision = revision")
+    return ids
+
+
+def statements_of(store: rt.Store, call: Callable[[], Any]) -> list[str]:
+    """What a call has SQLite do, on this thread's connection."""
+    statements: list[str] = []
+    store.database.connection.set_trace_callback(statements.append)
+    try:
+        call()
+    finally:
+        store.database.connection.set_trace_callback(None)
+    return statements
+
+
 FORM_TOKEN = r'name="form_token" value="(\w+)"'
 
 
@@ -23325,6 +23362,61 @@ def test_projects_bulk_change_reaches_every_page(world, visitor):
         if one.is_muted
     ]
     assert len(muted) == 103 and other.name not in muted
+
+
+def test_projects_bulk_change_reads_tags_and_destinations_once(world, visitor):
+    ids = fill_with_projects(world, 60)
+    for number in range(3):
+        world.store.tags.add(world.account.id, f"tag {number}")
+        world.topic(name=f"topic {number}")
+    assert visitor.form_token  # which is read of a page
+    for change in ("Add a tag: tag 1", "Notify only this destination: ntfy topic 2", "Mute: Yes"):
+        reads, writes = [], []
+        for several in (ids[:5], ids):
+            fields = [("do", "change"), ("change", change), *(("project", id_) for id_ in several)]
+            statements = statements_of(
+                world.store, functools.partial(visitor.send, "/projects", fields)
+            )
+            lists = [one for one in statements if re.search("FROM (tag|destination_view)\\b", one)]
+            reads.append(len(lists))
+            writes.append(statements.count("BEGIN IMMEDIATE"))
+        assert reads[0] == reads[1] and writes[0] == writes[1] == 1, change
+
+
+def test_projects_bulk_change_is_whole_or_not_at_all(world, visitor):
+    ids = fill_with_projects(world, 5)
+    tag = world.store.tags.add(world.account.id, "home")
+    sql(
+        world.store,
+        f"""
+        CREATE TRIGGER no_more BEFORE INSERT ON project_tag WHEN NEW.project_id = '{ids[3]}' BEGIN
+            SELECT RAISE(ABORT, 'a fault in the midst of it');
+        END""",
+    )
+    fields = {"do": "change", "change": f"Add a tag: {tag.name}", "all": "yes"}
+    assert visitor.send("/projects", fields).status_int == 500
+    assert sql(world.store, "SELECT count(*) FROM project_tag") == [(0,)]
+
+
+@pytest.mark.slow
+def test_projects_bulk_change_of_all_that_an_account_may_have_is_cheap(world, visitor):
+    places = [rt.Installation(f"place {number}", "1.0", origin="file") for number in range(60)]
+    fill_with_projects(world, 1_000, places)
+    for number in range(1_000):
+        sql(
+            world.store,
+            "INSERT INTO tag (id, account_id, name, feed_secret) VALUES (?1, ?2, ?1, ?1)",
+            f"tag {number}",
+            world.account.id,
+        )
+    for number in range(199):
+        world.topic(name=f"topic {number}")
+    for change in ("Add a tag: tag 7", "Notify only this destination: ntfy topic 5", "Mute: Yes"):
+        with at_most(2, about=change):
+            fields = {"do": "change", "change": change, "all": "yes"}
+            assert visitor.send("/projects", fields).status_int == 303
+    projects = world.store.projects.search(world.account.id, "")
+    assert all(one.is_muted and one.tags and one.destinations for one in projects)
 
 
 def test_projects_bulk_change_faults_change_nothing(world, visitor):
