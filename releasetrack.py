@@ -16580,14 +16580,12 @@ def install(call: Call, project: Project) -> str:
     with fields.collecting():
         place = read_place(fields.value("place", any_text(NAME_LIMIT)) or "")
     fields.check()
-    inventory, said = (
-        call.context.inventory,
-        Installation(place, version, seen_at=call.store.database.clock()),
-    )
-    inventory.record(project, said)
-    known = call.store.releases.known(project.source_id)
-    is_known = version in known or compared(said, known, inventory.rules_of(project)).known_as
-    return f" No release is called {version}." if known and not is_known else ""
+    releases, now = call.store.releases, call.store.database.clock()
+    call.context.inventory.record(project, Installation(place, version, seen_at=now))
+    if releases.get(project, [version]):
+        return ""
+    has_releases = bool(releases.newest(project.account_id, [project.source_id]))
+    return f" No release is called {version}." if has_releases else ""
 
 
 def changed_destination(call: Call, before: Destination) -> Destination:

@@ -19758,6 +19758,20 @@ def test_control_characters_of_installations_are_not_stored(world, tmp_path):
     )
 
 
+def test_installed_version_is_compared_with_the_releases_once(world):
+    versions = [release(f"odd-{number}") for number in range(50)]
+    project = world.track("github", "o/app", *versions)
+    for version, doubt in (("odd-7", ""), ("odd-7x", " No release is called odd-7x.")):
+        call = world.service.call(world.account.id, {"version": version})
+        said: list[str] = []
+        statements = statements_of(world.store, lambda: said.append(rt.install(call, project)))
+        assert said == [doubt]
+        assert len([one for one in statements if "FROM release_view WHERE source_id" in one]) == 1
+    empty = world.track("github", "o/empty")
+    call = world.service.call(world.account.id, {"version": "1"})
+    assert rt.install(call, empty) == "", "where no release is known, none is missed"
+
+
 def test_scans_of_several_places_at_once_lose_nothing(world):
     projects = [
         world.track("github", f"o/p{at}", release("1.0"), release("2.0", "2026-04-01T00:00:00Z"))
