@@ -3585,23 +3585,25 @@ def search_term(text: str | None) -> str:
 
 
 Values = Mapping[str, Any] | Sequence[Any]  # of the placeholders of a statement
+
+
+def _read_installation(stored: dict[str, Any]) -> Installation:
+    """Of a list in the store, whose object it may change: lists in it become tuples."""
+    if cve := stored.get("cve"):
+        stored["cve"] = tuple(cve)
+    if advisories := stored.get("advisories"):
+        stored["advisories"] = tuple(
+            Advisory(**advisory | {"aliases": tuple(advisory["aliases"])})
+            for advisory in advisories
+        )
+    return Installation(**stored)
+
+
 _READERS: dict[str, Callable[[Any], Any]] = {  # of a column, by the type of the field
     "bool": bool,
     "tuple[str, ...]": lambda text: tuple(json.loads(text)) if text else (),
     "tuple[tuple[str, bool], ...]": lambda text: tuple(map(tuple, json.loads(text))),
-    "tuple[Installation, ...]": lambda text: tuple(
-        Installation(
-            **one
-            | {
-                "cve": tuple(one.get("cve", ())),
-                "advisories": tuple(
-                    Advisory(**each | {"aliases": tuple(each["aliases"])})
-                    for each in one.get("advisories", ())
-                ),
-            }
-        )
-        for one in json.loads(text)
-    ),
+    "tuple[Installation, ...]": lambda text: tuple(map(_read_installation, json.loads(text))),
     "Mapping[str, tuple[str, ...]]": lambda text: {
         kind: tuple(ids) for kind, ids in json.loads(text).items()
     },
@@ -4792,10 +4794,26 @@ class Outbox(_Part):
         )
 
 
+_INSTALLATION_DEFAULTS = {field.name: field.default for field in dataclasses.fields(Installation)}
+
+
+def _stored_installation(installation: Installation) -> dict[str, Any]:
+    """What differs from the defaults, of most installations some seven fields of 26.
+
+    So 1,000 projects at 60 places each are read in 0.45 s instead of 0.75.
+    """
+    stored = {
+        name: value
+        for name, value in vars(installation).items()
+        if value != _INSTALLATION_DEFAULTS[name]
+    }
+    if installation.advisories:
+        stored["advisories"] = list(map(vars, installation.advisories))
+    return stored
+
+
 def _stored(project: Project) -> dict[str, Any]:
-    installed = [
-        vars(one) | {"advisories": list(map(vars, one.advisories))} for one in project.installed
-    ]
+    installed = list(map(_stored_installation, project.installed))
     lists = {
         name: compact_json(getattr(project, name))
         for name in ("exclude_version_regexp", "version_answers", "alerted")
@@ -5370,11 +5388,15 @@ class Projects(_Part):
     ) -> list[Project]:
         """The projects (of an account) with these ids, in their order; with what is installed at a place."""
         # Not by the index of the account, which leads to all its projects.
-        found = [
+        return [
             _value(Project, row, health=_value(Health, row))
             for row in self._db.rows(
                 """
-            SELECT project.*, provider, name, former_name, checked_at, succeeded_at, next_check_at, error,
+            SELECT project.*,
+                   iif(:place IS NULL, installed, (
+                       SELECT json_group_array(json(value)) FROM json_each(installed)
+                        WHERE json_extract(value, '$.place') = :place)) AS installed,
+                   provider, name, former_name, checked_at, succeeded_at, next_check_at, error,
                    missing_since, is_missing, quota_left, notes_from, notes_state,
                    coalesce((SELECT provider || ' ' || name FROM source AS notes
                               WHERE notes.id = source.notes_source_id), '') AS notes_source,
@@ -5383,14 +5405,13 @@ class Projects(_Part):
                       FROM (SELECT kind, json_group_array(destination_id) AS ids
                               FROM project_destination JOIN destination ON destination.id = destination_id
                              WHERE project_id = project.id GROUP BY kind)) AS destinations
-              FROM json_each(?) AS wanted JOIN project ON project.id = value
+              FROM json_each(:ids) AS wanted JOIN project ON project.id = wanted.value
               JOIN source ON source.id = source_id
-             WHERE coalesce(?, account_id) = +account_id
+             WHERE coalesce(:account, account_id) = +account_id
              ORDER BY wanted.id""",
-                (compact_json(list(ids)), account_id),
+                {"ids": compact_json(list(ids)), "account": account_id, "place": place},
             )
         ]
-        return found if place is None else [project.at(place) for project in found]
 
     def by_names(
         self, account_id: str, provider: str, keys: Sequence[str]
@@ -5468,6 +5489,13 @@ class Projects(_Part):
                 },
             )
         ]
+
+    def each(self, account_id: str) -> Iterator[Project]:
+        """All projects of an account by name; a few are in memory at once, for each may have 100
+        installations."""
+        ids = self.matching(account_id)
+        for start in range(0, len(ids), PAGE_SIZE):
+            yield from self.of_ids(account_id, ids[start : start + PAGE_SIZE])
 
     def search(self, account_id: str, text: str, provider: str | None = None) -> list[Project]:
         return self.page(account_id, "name", False, provider, text=text, size=sys.maxsize)[0]
@@ -17338,67 +17366,87 @@ def answer_api(context: Context) -> bytes:
 # true. Its members are those of the API, but tags and destinations stand there by name. And others' lists.
 
 
-def export_account(call: Call, with_secrets: bool = False) -> dict[str, Any]:
-    """The document of an account: all that it owns but keys, sessions, history; secrets if wanted."""
-    store, account, tags, kinds = call.store, call.account, call.tags, call.context.kinds
-    those = store.destinations.of_account(account.id)
-    destinations = [
-        drop_empty(
-            **destination_as_json(one, tags, kinds, with_secrets)
-            | dict.fromkeys(("id", "error", "failing_since")),
-            secret=with_secrets and one.secret,
-        )
-        | {"is_for_every_project": one.is_for_every_project}
-        for one in those
-    ]
-    names, projects = {one.id: one.name for one in those}, []
-    for project in store.projects.search(account.id, ""):
-        is_snoozed = project.is_snoozed(store.database.clock())
-        projects.append(
-            drop_empty(
-                **project.as_json("")
-                | dict.fromkeys(("id", "url", "source"))
-                | {
-                    "notes_from": project.notes_from,
-                    "tags": sorted(tags[id_] for id_ in project.tags),
-                    "snoozed_until": is_snoozed and timestamp(project.snoozed_until or 0.0),
-                    "installed": [
-                        drop_empty(**{name: getattr(one, name) for name in INSTALLED_MEMBERS})
-                        for one in project.installed
-                    ],
-                    **{
-                        KIND_FIELDS[kind]: sorted(names[id_] for id_ in ids)
-                        for kind, ids in project.destinations.items()
-                    },
-                }
-            )
-        )
+def _exported_destination(
+    call: Call, destination: Destination, tags: Mapping[str, str], *, with_secrets: bool
+) -> dict[str, Any]:
+    kinds = call.context.kinds
+    about = destination_as_json(destination, tags, kinds, with_secrets)
+    about |= {"id": None, "error": None, "failing_since": None}
+    exported = drop_empty(**about, secret=with_secrets and destination.secret)
+    return exported | {"is_for_every_project": destination.is_for_every_project}
+
+
+def _exported_installation(installation: Installation) -> dict[str, Any]:
+    return drop_empty(**{name: getattr(installation, name) for name in INSTALLED_MEMBERS})
+
+
+def _exported_project(
+    project: Project, tags: Mapping[str, str], destinations: Mapping[str, str], now: float
+) -> dict[str, Any]:
+    """``tags``, ``destinations``: names by ids."""
+    about = dataclasses.replace(project, installed=()).as_json("")
+    about |= {"id": None, "url": None, "source": None}
+    about |= {
+        "notes_from": project.notes_from,
+        "tags": sorted(tags[id_] for id_ in project.tags),
+        "installed": list(map(_exported_installation, project.installed)),
+    }
+    snoozed_until = project.snoozed_until if project.is_snoozed(now) else None
+    about["snoozed_until"] = timestamp(snoozed_until) if snoozed_until else ""
+    for kind, ids in project.destinations.items():
+        about[KIND_FIELDS[kind]] = sorted(destinations[id_] for id_ in ids)
+    return drop_empty(**about)
+
+
+def _indented_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def export_account(call: Call, *, with_secrets: bool = False) -> str:
+    """The document of an account, in JSON: all that it owns but keys, sessions, history; secrets if wanted.
+
+    Its projects are read and written one after another: 1,000 at 60 places each took 65 MiB all at once.
+    """
+    account, tags, now = call.account, call.tags, call.store.database.clock()
     options = {option.name: getattr(account, option.name) for option in ACCOUNT_OPTIONS}
-    return {
+    destinations = call.store.destinations.of_account(account.id)
+    names = {destination.id: destination.name for destination in destinations}
+    document = _indented_json({
         "releasetrack": 1,
         "account": drop_empty(name=account.name, **options),
         "tags": [*tags.values()],
-        "destinations": destinations,
-        "projects": projects,
-    }
+        "destinations": [
+            _exported_destination(call, destination, tags, with_secrets=with_secrets)
+            for destination in destinations
+        ],
+        "projects": [],
+    })
+    projects = ",\n".join(
+        _indented_json(_exported_project(project, tags, names, now))
+        for project in call.store.projects.each(account.id)
+    )
+    if not projects:
+        return document
+    # A line break is always between two values: in a text it is escaped.
+    return document.removesuffix("[]\n}") + f"[\n{projects}".replace("\n", "\n    ") + "\n  ]\n}"
 
 
 def export_csv(call: Call) -> str:
     """The projects with what is installed and the latest release, a line for each place."""
-    text, projects = io.StringIO(), call.store.projects.search(call.account_id, "")
-    latest = call.store.releases.newest(call.account_id, [one.source_id for one in projects])
+    text, store = io.StringIO(), call.store
     rows = csv.writer(text)
     rows.writerow(("provider", "name", "place", "installed", "state", "newest", "latest", "date"))
-    for project in projects:
+    for project in store.projects.each(call.account_id):
+        latest = store.releases.newest(call.account_id, [project.source_id])
         release = latest.get(project.source_id) or Release("", "")
-        for one in project.installed or (Installation("", "", state=""),):
+        for installation in project.installed or (Installation("", "", state=""),):
             cells = (
                 project.provider,
                 project.name,
-                one.place,
-                one.shown,
-                one.state,
-                one.newest,
+                installation.place,
+                installation.shown,
+                installation.state,
+                installation.newest,
                 release.version,
                 release.date,
             )
@@ -17421,7 +17469,7 @@ _FEEDS: dict[Any, str] = {
 def export_opml(call: Call) -> str:
     """The feeds of the projects that have one at their provider, for a feed reader, in a folder per tag."""
     folders, tags = dict[str, list[str]](), call.tags
-    for project in call.store.projects.search(call.account_id, ""):
+    for project in call.store.projects.each(call.account_id):
         provider = call.context.providers.get(project.provider)
         if provider and (feed := _FEEDS.get(provider.dialect.read)):
             url = feed.format(site=provider.site, name=project.name.partition("#")[0])
@@ -17449,10 +17497,7 @@ _MEMBERS: dict[str, type] = {  # of a document
 }
 _BEGINNING = re.compile(rf'\s*(?:\{{\s*"|\[\[?)?(?:{"|".join(_MEMBERS)})(?:" *:| *=|\])')
 EXPORTS: dict[str, tuple[str, Callable[[Call], str]]] = {  # by format: content type, and text
-    "json": (
-        "application/json",
-        lambda call: json.dumps(export_account(call), ensure_ascii=False, indent=2),
-    ),
+    "json": ("application/json", export_account),
     "opml": ("text/x-opml", export_opml),
     "csv": ("text/csv", export_csv),
 }
@@ -24988,11 +25033,9 @@ def export(call: Call, args: argparse.Namespace) -> str:
     """Print what an account owns: projects, options, tags, destinations, installed versions."""
     if args.secrets and args.format != "json":
         raise SettingError("--secrets is for --format json")
-    return (
-        json.dumps(export_account(call, True), indent=2)
-        if args.secrets
-        else EXPORTS[args.format][1](call)
-    )
+    if args.secrets:
+        return export_account(call, with_secrets=True)
+    return EXPORTS[args.format][1](call)
 
 
 @command(

@@ -3059,6 +3059,22 @@ SEARCHES = {
 }
 
 
+def test_updates_at_a_place_read_what_is_installed_there(world):
+    """What 99 other places run is as much work as it takes memory."""
+    places = [rt.Installation(f"place {number}", "1.0", origin="file") for number in range(100)]
+    ids = fill_with_projects(world, 100, [*places, rt.Installation("place 7", "1.1")])
+    with at_most(1, memory=2**20):
+        groups = world.store.projects.updates(world.account.id, "place 7")
+    assert groups["unknown"] == ids
+    found = world.store.projects.of_ids(world.account.id, ids[::-1], "place 7")
+    assert [project.id for project in found] == ids[::-1]
+    for project in found:
+        assert [(one.place, one.version) for one in project.installed] == [
+            ("place 7", "1.0"),
+            ("place 7", "1.1"),
+        ]
+
+
 def test_search_finds_words_of_names_versions_and_notes(empty_store):
     note = functools.partial(rt.Note, url="https://forge.example")
     mine, other = an_account(empty_store), an_account(empty_store, "you@example.org")
@@ -20929,6 +20945,28 @@ def test_export_without_secrets_has_none_and_its_import_says_what_is_missing(wor
             "without those destinations"
         )
     assert planned(world, exported) == [], "what is masked stays"
+
+
+def test_export_reads_a_few_projects_at_once(world):
+    """All of them together took ten times the memory of the text."""
+    places = [rt.Installation(f"place {number}", "1.0", origin="file") for number in range(60)]
+    fill_with_projects(world, 120, places)
+    call = world.service.call(world.account.id, {})
+    for make in (rt.export_account, rt.export_csv, rt.export_opml):
+        with at_most(5, memory=5 * 2**20, about=make.__name__):
+            text = make(call)
+        assert "o/p0119" in text
+
+
+@pytest.mark.slow
+def test_export_of_all_that_an_account_may_have_is_cheap(world, visitor):
+    places = [rt.Installation(f"place {number}", "1.0", origin="file") for number in range(60)]
+    fill_with_projects(world, 1_000, places)
+    for name in rt.EXPORTS:
+        with at_most(2, about=name):
+            assert "o/p0999" in visitor.get(f"/account/export?format={name}").text
+    with at_most(2):
+        assert "o/p0" in visitor.get("/updates?place=place+7").text
 
 
 def test_export_as_csv_and_opml(world):
