@@ -210,6 +210,8 @@ TAG_LIMIT = 100  # characters of a tag's name
 PASSWORD_LIMIT = 1024  # bytes
 PATTERNS_LIMIT = 2000  # characters of all patterns of a project; 500 of one, of at most 50
 WORDS_LIMIT = 8  # of a search in releases
+SEARCH_RELEASES = 50_000  # that a search looks at, the newest
+SEARCH_NOTES = 128 * MIB  # and characters of their notes
 NOTE_LIMIT = 240 * KIB  # characters of a release note that are kept
 CVE_LIMIT = 100  # CVE ids of a release that are kept
 ADVISORY_LIMIT = 20  # flaws of an installed version that are kept, the worst
@@ -5753,6 +5755,33 @@ def _release(row: sqlite3.Row) -> Release:
     return _value(Release, row, date=f"{row['date']}Z", step=row["step"] or "")
 
 
+def _words_missing(text: str, words: Sequence[str]) -> list[str]:
+    """Those of the words that do not stand in a text, of any case."""
+    lowered = text.lower()
+    return [word for word in words if word.lower() not in lowered]
+
+
+class ReleasePage(NamedTuple):
+    """A page of a list of releases over all projects of an account."""
+
+    items: list[ReleaseListItem]
+    has_more: bool
+    is_cut: bool  # a search did not look at all releases and notes
+
+
+class ProjectReleasePage(NamedTuple):
+    """A page of the releases of a project."""
+
+    releases: list[Release]
+    pages: int  # how many there are
+    is_cut: bool  # as of a ReleasePage
+
+
+class SearchResult(NamedTuple):
+    rows: list[sqlite3.Row]
+    is_cut: bool
+
+
 class Releases(_Part):
     def page(
         self,
@@ -5761,30 +5790,69 @@ class Releases(_Part):
         size: int = PAGE_SIZE,
         text: str = "",
         is_final: bool = False,
-    ) -> tuple[list[Release], int]:
-        """A page of a project's releases, newest first, without their notes; and how many pages there are.
-        With a text in the version or the note; only final ones."""
-        ids = [
-            row["id"]
-            for row in self._db.rows(
-                """
-            SELECT id FROM release WHERE source_id = :source AND NOT (:is_final AND is_prerelease)
-               AND (instr(lower(version), lower(:text)) OR EXISTS (
-                    SELECT 1 FROM note
-                     WHERE release_id = release.id AND instr(lower(title || ' ' || message), lower(:text))))
-             ORDER BY date DESC, id DESC
-            """,
-                {"source": project.source_id, "text": search_term(text), "is_final": is_final},
-            )
-        ]
-        found = self._db.rows(
+    ) -> ProjectReleasePage:
+        """Releases of a project, newest first, without their notes. With a text in the version or the note;
+        only final ones."""
+        candidates = self._db.rows(
+            """
+            SELECT id, version AS text FROM release
+             WHERE source_id = :source AND NOT (:is_final AND is_prerelease)
+             ORDER BY date DESC, id DESC""",
+            {"source": project.source_id, "is_final": is_final},
+        )
+        term = search_term(text)
+        found = self._search(candidates, [term] if term else [])
+        ids = [row["id"] for row in found.rows]
+        rows = self._db.rows(
             """
             SELECT * FROM project_release_view WHERE project_id = ?
                AND id IN (SELECT value FROM json_each(?)) ORDER BY date DESC, id DESC
             """,
             (project.id, compact_json(ids[(page - 1) * size : page * size])),
         )
-        return [_release(row) for row in found], page_count(len(ids), size)
+        pages = page_count(len(ids), size)
+        return ProjectReleasePage([_release(row) for row in rows], pages, found.is_cut)
+
+    def _search(
+        self, candidates: Sequence[sqlite3.Row], words: Sequence[str], wanted: int = sys.maxsize
+    ) -> SearchResult:
+        """The candidates, up to a number, of which each word stands in the ``text`` or the note.
+
+        Notes are read in the order of the candidates, up to SEARCH_NOTES: of 720 MiB of them a search of
+        eight words took 2.5 s of CPU.
+        """
+        if not words:
+            return SearchResult(list(candidates[:wanted]), is_cut=False)
+        found, read = list[sqlite3.Row](), 0
+        for start in range(0, len(candidates), ROWS):
+            if len(found) >= wanted:
+                break
+            if read >= SEARCH_NOTES or start >= SEARCH_RELEASES:
+                return SearchResult(found, is_cut=True)
+            several = candidates[start : start + ROWS]
+            missing = {row["id"]: _words_missing(row["text"], words) for row in several}
+            noted = self._notes_with({id_: left for id_, left in missing.items() if left})
+            read += sum(size for size, _ in noted.values())
+            for row in several:
+                _, is_in_note = noted.get(row["id"], (0, False))
+                if is_in_note or not missing[row["id"]]:
+                    found.append(row)
+        return SearchResult(found[:wanted], is_cut=False)
+
+    def _notes_with(self, words: Mapping[int, Sequence[str]]) -> dict[int, tuple[int, bool]]:
+        """By release the size of its note, and whether that has its words. ``words``: by release."""
+        return {
+            row["release_id"]: (row["size"], bool(row["has_words"]))
+            for row in self._db.rows(
+                """
+                SELECT release_id, length(message) AS size, NOT EXISTS (
+                       SELECT 1 FROM json_each(wanted.value, '$[1]') AS word
+                        WHERE NOT instr(lower(title || ' ' || message), lower(word.value))) AS has_words
+                  FROM json_each(?) AS wanted
+                  JOIN note ON release_id = json_extract(wanted.value, '$[0]')""",
+                (compact_json(list(words.items())),),
+            )
+        }
 
     def get(self, project: Project, versions: Sequence[str]) -> Release | None:
         """The release of the longest of these versions that the project has, without its note."""
@@ -5875,12 +5943,40 @@ class Releases(_Part):
         size: int = PAGE_SIZE,
         is_unread: bool = False,
         since: float = 0.0,
-    ) -> tuple[list[ReleaseListItem], bool]:
-        """A page of the releases of an account, newest first, and whether there are more: of a provider, a
-        tag, with CVEs, unread, found since then; and with each word of a text. A search of 100,000 notes
-        takes 0.3 to 0.7 s."""
-        # Releases from a date on are enough: as many projects as the page reaches down to have one.
-        found = self._db.rows(
+    ) -> ReleasePage:
+        """A page of the releases of an account, newest first: of a provider, a tag, with CVEs, unread, found
+        since then; and with each word of a text."""
+        narrowed = {
+            "account": account_id,
+            "provider": provider,
+            "tag": tag,
+            "is_security": is_security,
+            "is_unread": is_unread,
+            "since": since,
+        }
+        start, is_cut = (page - 1) * size, False
+        if words := search_term(text).split()[:WORDS_LIMIT]:
+            candidates = self._newest(narrowed, limit=SEARCH_RELEASES + 1)
+            found, is_cut = self._search(candidates, words, wanted=start + size + 1)
+            rows = found[start:]
+        else:
+            rows = self._newest(narrowed, limit=size + 1, offset=start, reach=start + size)
+        return ReleasePage(self._items(account_id, rows[:size]), len(rows) > size, is_cut)
+
+    def _newest(
+        self,
+        narrowed: Mapping[str, Any],
+        *,
+        limit: int,
+        offset: int = 0,
+        reach: int | None = None,
+    ) -> list[sqlite3.Row]:
+        """Id, project and text (its name and version) of releases of an account, the newest first.
+
+        ``reach``: so many are enough. Where nothing but provider and tag narrows the list, then those from a
+        date on are read alone, as of which so many projects have one.
+        """
+        return self._db.rows(
             """
             WITH matching AS NOT MATERIALIZED (
                 SELECT project.id, source_id, newest_date, name, is_narrow
@@ -5890,57 +5986,48 @@ class Releases(_Part):
                         OR project.id IN (SELECT project_id FROM project_tag WHERE tag_id = :tag))
             ), since AS MATERIALIZED (
                 SELECT coalesce((SELECT newest_date FROM matching
-                                  WHERE NOT (:is_security OR :is_unread OR :since) AND :words = '[]'
-                                  ORDER BY newest_date DESC LIMIT 1 OFFSET :reach), '') AS date
+                                  WHERE NOT (:is_security OR :is_unread OR :since)
+                                    AND :reach IS NOT NULL
+                                  ORDER BY newest_date DESC LIMIT 1 OFFSET coalesce(:reach, 0)), '') AS date
             )
-            SELECT project_release_view.*, title, substr(message, 1, :start) AS message, url,
+            SELECT release.id, matching.id AS project_id, name || ' ' || version AS text
+              FROM since CROSS JOIN matching ON newest_date >= since.date
+             CROSS JOIN release ON release.source_id = matching.source_id AND release.date >= since.date
+             WHERE (NOT :is_security OR cve IS NOT NULL)
+               AND (NOT :since OR release.found_at >= :since)
+               AND (NOT is_narrow OR NOT EXISTS (
+                    SELECT 1 FROM excluded_release
+                     WHERE project_id = matching.id AND release_id = release.id))
+               AND (NOT :is_unread OR release.id IN (
+                    SELECT release_id FROM unread_view WHERE account_id = :account))
+             ORDER BY release.date DESC, release.id DESC LIMIT :limit OFFSET :offset
+            """,
+            {**narrowed, "limit": limit, "offset": offset, "reach": reach},
+        )
+
+    def _items(self, account_id: str, wanted: Sequence[sqlite3.Row]) -> list[ReleaseListItem]:
+        """What lists show of releases, which ``_newest`` has found."""
+        rows = self._db.rows(
+            """
+            SELECT own.*, title, substr(message, 1, :start) AS message, url,
                    found_at > (SELECT read_until FROM account WHERE id = :account) AS is_recent,
                    EXISTS (SELECT 1 FROM read_release
-                            WHERE read_release.account_id = :account AND release_id = wanted_id) AS is_marked
-              FROM (SELECT release.id AS wanted_id, matching.id AS wanted_by
-                      FROM since CROSS JOIN matching ON newest_date >= since.date
-                     CROSS JOIN release ON release.source_id = matching.source_id
-                            AND release.date >= since.date
-                     WHERE (NOT :is_security OR cve IS NOT NULL)
-                       AND (NOT :since OR release.found_at >= :since)
-                       AND (NOT is_narrow OR NOT EXISTS (
-                            SELECT 1 FROM excluded_release
-                             WHERE project_id = matching.id AND release_id = release.id))
-                       AND (NOT :is_unread OR release.id IN (
-                            SELECT release_id FROM unread_view WHERE account_id = :account))
-                       AND (:words = '[]' OR NOT EXISTS (
-                            SELECT 1 FROM json_each(:words)
-                             WHERE NOT instr(lower(name || ' ' || version), lower(value))
-                               AND NOT EXISTS (
-                                   SELECT 1 FROM note
-                                    WHERE release_id = release.id
-                                      AND instr(lower(title || ' ' || message), lower(value)))))
-                     ORDER BY release.date DESC, release.id DESC LIMIT :limit OFFSET :offset)
-             CROSS JOIN project_release_view ON id = wanted_id AND project_id = wanted_by
-              LEFT JOIN note ON release_id = wanted_id
-             ORDER BY date DESC, id DESC
+                            WHERE read_release.account_id = :account AND release_id = own.id) AS is_marked
+              FROM json_each(:wanted) AS wanted
+             CROSS JOIN project_release_view AS own ON own.id = json_extract(wanted.value, '$[0]')
+                    AND own.project_id = json_extract(wanted.value, '$[1]')
+              LEFT JOIN note ON release_id = own.id
+             ORDER BY own.date DESC, own.id DESC
             """,
             {
-                "limit": size + 1,
-                "offset": (page - 1) * size,
-                "reach": page * size,
+                "wanted": compact_json([(row["id"], row["project_id"]) for row in wanted]),
                 "account": account_id,
-                "provider": provider,
-                "tag": tag,
-                "is_security": is_security,
-                "words": compact_json(search_term(text).split()[:WORDS_LIMIT]),
-                "is_unread": is_unread,
-                "since": since,
                 "start": NOTE_PREVIEW_CHARS,
             },
         )
-        projects = {
-            project.id: project
-            for project in self._store.projects.of_ids(
-                account_id, list(dict.fromkeys(row["project_id"] for row in found))
-            )
-        }
-        items = [
+        ids = list(dict.fromkeys(row["project_id"] for row in rows))
+        projects = {one.id: one for one in self._store.projects.of_ids(account_id, ids)}
+        return [
             ReleaseListItem(
                 row["id"],
                 projects[row["project_id"]],
@@ -5950,10 +6037,9 @@ class Releases(_Part):
                 bool(row["is_recent"]) and not row["is_marked"],
                 bool(row["is_recent"]),
             )
-            for row in found[:size]
+            for row in rows
             if row["project_id"] in projects
         ]
-        return items, len(found) > size
 
     def unread(self, account_id: str) -> int:
         return int(
@@ -16415,7 +16501,7 @@ def list_releases(call: Call, project: Project) -> dict[str, Any]:
     query = call.query
     page = query.page()
     query.check()
-    releases, total = call.store.releases.page(project, page)
+    releases, total, _ = call.store.releases.page(project, page)
     return {
         "releases": [_release_json(project, release) for release in releases],
         "total_pages": total,
@@ -16490,7 +16576,8 @@ def list_updates(call: Call) -> dict[str, Any]:
 
 def list_newest(call: Call) -> dict[str, Any]:
     """List the newest releases of all projects; ``q`` (words of names and notes), ``provider``, ``tag``,
-    ``security`` and ``unread`` narrow it. 400: an invalid ``page``."""
+    ``security`` and ``unread`` narrow it. ``q`` is sought in the newest 50,000 releases
+    and 128 MiB of notes. 400: an invalid ``page``."""
     query = call.query
     provider, tag, text, page = (
         query.text("provider"),
@@ -16500,7 +16587,7 @@ def list_newest(call: Call) -> dict[str, Any]:
     )
     is_security, is_unread = query.flag("security"), query.flag("unread")
     query.check()
-    found, has_more = call.store.releases.latest(
+    found, has_more, _ = call.store.releases.latest(
         call.account_id, page, provider, tag, text, is_security, is_unread=is_unread
     )
     return {
@@ -19713,6 +19800,12 @@ def confirm_page(visit: Visit) -> Page:
 
 
 # ---- releases
+_SEARCH_CUT = (
+    f"Older ones were not searched: a search ends after {SEARCH_RELEASES:,} releases, or "
+    f"{SEARCH_NOTES // MIB} MiB of notes."
+)
+
+
 @page_at("/")
 def releases_page(visit: Visit) -> Page:
     """The latest releases of all projects, newest first; and what of them is read."""
@@ -19721,7 +19814,7 @@ def releases_page(visit: Visit) -> Page:
     is_security, is_unread, number = query.flag("security"), query.flag("unread"), query.page()
 
     is_narrowed = any((text, tag, provider, is_security, is_unread))
-    found, has_more = store.releases.latest(
+    found, has_more, is_cut = store.releases.latest(
         account_id, number, provider, tag, text, is_security, is_unread=is_unread, size=ROWS
     )
     listed = [one.id for one in found if one.is_unread]
@@ -19762,6 +19855,7 @@ def releases_page(visit: Visit) -> Page:
         "form_class": "bar",
         "form_id": "marks",
         "is_main": False,
+        "hint": _SEARCH_CUT if is_cut else "",
     }
     return _show_lists(
         "Releases",
@@ -21292,55 +21386,20 @@ def _health_item(visit: Visit, project: Project) -> Entry:
 
 @page_at("/projects/<project_id>")
 def project_page(visit: Visit, project_id: str) -> Page:
-    project, store, query = _project_at(visit, project_id), visit.store, visit.query
+    project, query = _project_at(visit, project_id), visit.query
     text, is_final, number = query.text("q") or "", query.flag("final"), query.page()
-    releases, total = store.releases.page(project, number, ROWS, text=text, is_final=is_final)
-    notes = store.releases.notes(
-        project.source_id, [one.version for one in releases], NOTE_PREVIEW_CHARS
-    )
-
-    def save() -> None:
-        given = {name: visit.form.text(name) for name in ("version", "place")}
-        doubt = install(Call(visit.context, visit.account.id, (), {GIVEN: given}), project)
-        raise SeeOther(visit.path, f"Saved.{doubt}")
-
-    error, health, installed = (
-        _error_of(visit, project),
-        project.health,
-        _installed_items(visit, project),
-    )
-    missing = (
-        f" Missing since {visit.moment(health.missing_since)}; next try "
-        f"{visit.when(health.next_check_at)[2]}."
-        if health.missing_since
-        else ""
-    )
-    answers = [
-        Entry(
-            version,
-            buttons=_answer_buttons(visit, project, version, None),
-            about=f"and tags like it {'follow' if does else 'do not follow'} what you run",
-        )
-        for version, does in project.version_answers
-    ]
-    mine = [
-        Field(
-            "version",
-            "Version",
-            is_required=True,
-            more={"placeholder": "1.2.3"},
-            proposed=[release.version for release in releases],
-            hint="Exactly as in the list below. You are then notified only of newer ones.",
-        ),
-        _place_field(
-            "What you call the machine, if there are several. Replaces what was recorded for it.",
-            [one for one in store.projects.places(visit.account.id) if one],
-        ),
-    ]
+    listed = visit.store.releases.page(project, number, ROWS, text=text, is_final=is_final)
+    installed, answers = _installed_items(visit, project), _answer_items(visit, project)
+    if text or is_final:
+        nothing = "No matching release."
+    elif project.health.succeeded_at:
+        nothing = "The provider lists none."
+    else:
+        nothing = "No release is known yet."
     return Page(
         title=project.name,
         crumbs=_TO_PROJECTS,
-        faults=[f"Check failed: {error.rstrip('.')}.{missing}"] if error else [],
+        faults=_project_faults(visit, project),
         actions=[
             (f"{visit.path}/options", "Options"),
             (f"/deliveries?project={project.id}", "Delivery history"),
@@ -21349,39 +21408,93 @@ def project_page(visit: Visit, project_id: str) -> Page:
             {"items": [_health_item(visit, project)]},
             {"heading": "Installed" if installed else "", "items": installed},
             {"heading": "Your answers" if answers else "", "items": answers},
-            {
-                "fold": "Add installed version",
-                "is_open": bool(visit.problems),
-                "fields": mine,
-                "form_class": "",
-                "buttons": {"install": Button("Save", save)},
-            },
+            _install_section(visit, project, listed.releases),
         ],
         sections=[
             {
                 "looks": "rows versions",
-                "items": [
-                    _release_item(
-                        visit,
-                        project,
-                        release,
-                        notes.get(release.version),
-                        is_open=at == 0 and number == 1 and not text,
-                    )
-                    for at, release in enumerate(releases)
-                ],
-                "pages": visit.pager(number < total, number),
-                "empty": "No matching release."
-                if text or is_final
-                else "The provider lists none."
-                if health.succeeded_at
-                else "No release is known yet.",
+                "intro": _SEARCH_CUT if listed.is_cut else "",
+                "items": _version_items(
+                    visit, project, listed.releases, is_first_open=number == 1 and not text
+                ),
+                "pages": visit.pager(number < listed.pages, number),
+                "empty": nothing,
             }
         ],
         filters=_search(
             visit, "Search releases", check_field("final", "Hide pre-releases", is_final)
         ),
     )
+
+
+def _project_faults(visit: Visit, project: Project) -> list[str]:
+    """What is wrong with its checks."""
+    error, missing_since = _error_of(visit, project), project.health.missing_since
+    if not error:
+        return []
+    missing = ""
+    if missing_since:
+        next_try = visit.when(project.health.next_check_at)[2]
+        missing = f" Missing since {visit.moment(missing_since)}; next try {next_try}."
+    return [f"Check failed: {error.rstrip('.')}.{missing}"]
+
+
+def _answer_items(visit: Visit, project: Project) -> list[Entry]:
+    return [
+        Entry(
+            version,
+            buttons=_answer_buttons(visit, project, version, None),
+            about=f"and tags like it {'follow' if does else 'do not follow'} what you run",
+        )
+        for version, does in project.version_answers
+    ]
+
+
+def _install_section(visit: Visit, project: Project, releases: Sequence[Release]) -> dict[str, Any]:
+    """The form that records what is installed; ``releases``: whose versions it proposes."""
+
+    def save() -> None:
+        given = {name: visit.form.text(name) for name in ("version", "place")}
+        doubt = install(Call(visit.context, visit.account.id, (), {GIVEN: given}), project)
+        raise SeeOther(visit.path, f"Saved.{doubt}")
+
+    version = Field(
+        "version",
+        "Version",
+        is_required=True,
+        more={"placeholder": "1.2.3"},
+        proposed=[release.version for release in releases],
+        hint="Exactly as in the list below. You are then notified only of newer ones.",
+    )
+    place = _place_field(
+        "What you call the machine, if there are several. Replaces what was recorded for it.",
+        list(filter(None, visit.store.projects.places(visit.account.id))),
+    )
+    return {
+        "fold": "Add installed version",
+        "is_open": bool(visit.problems),
+        "fields": [version, place],
+        "form_class": "",
+        "buttons": {"install": Button("Save", save)},
+    }
+
+
+def _version_items(
+    visit: Visit, project: Project, releases: Sequence[Release], *, is_first_open: bool
+) -> list[Entry]:
+    notes = visit.store.releases.notes(
+        project.source_id, [release.version for release in releases], NOTE_PREVIEW_CHARS
+    )
+    return [
+        _release_item(
+            visit,
+            project,
+            release,
+            notes.get(release.version),
+            is_open=number == 0 and is_first_open,
+        )
+        for number, release in enumerate(releases)
+    ]
 
 
 def _installed_items(visit: Visit, project: Project) -> list[Entry]:
@@ -23080,7 +23193,7 @@ def feed_page(visit: Visit, secret: str) -> bytes:
     """Of the last 600 releases of an account, or of one of its tags, 30 that are not excluded, as Atom:
     https://www.rfc-editor.org/rfc/rfc4287. 304: nothing is new."""
     account_id, tag = or_404(visit.store.accounts.by_feed(secret))
-    found, _ = visit.store.releases.latest(account_id, 1, tag=tag.id if tag else None, size=600)
+    found = visit.store.releases.latest(account_id, 1, tag=tag.id if tag else None, size=600).items
     wanted = (one for one in found if not is_excluded(one.project, one.release))
     entries, left = [_feed_entry(visit, one) for one in itertools.islice(wanted, 30)], 768 * KIB
     for entry in entries:

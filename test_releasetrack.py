@@ -3037,6 +3037,22 @@ def test_query_that_scans_or_sorts_would_be_seen(busy):
     assert any(step.startswith("USE TEMP B-TREE") for step in steps)
 
 
+def test_updates_at_a_place_read_what_is_installed_there(world):
+    """What 99 other places run is as much work as it takes memory."""
+    places = [rt.Installation(f"place {number}", "1.0", origin="file") for number in range(100)]
+    ids = fill_with_projects(world, 100, [*places, rt.Installation("place 7", "1.1")])
+    with at_most(1, memory=2**20):
+        groups = world.store.projects.updates(world.account.id, "place 7")
+    assert groups["unknown"] == ids
+    found = world.store.projects.of_ids(world.account.id, ids[::-1], "place 7")
+    assert [project.id for project in found] == ids[::-1]
+    for project in found:
+        assert [(one.place, one.version) for one in project.installed] == [
+            ("place 7", "1.0"),
+            ("place 7", "1.1"),
+        ]
+
+
 SEARCHES = {
     "react": "react 19.1 19.0",
     "REACT 19.1": "react 19.1",
@@ -3057,22 +3073,6 @@ SEARCHES = {
         "",
     ),
 }
-
-
-def test_updates_at_a_place_read_what_is_installed_there(world):
-    """What 99 other places run is as much work as it takes memory."""
-    places = [rt.Installation(f"place {number}", "1.0", origin="file") for number in range(100)]
-    ids = fill_with_projects(world, 100, [*places, rt.Installation("place 7", "1.1")])
-    with at_most(1, memory=2**20):
-        groups = world.store.projects.updates(world.account.id, "place 7")
-    assert groups["unknown"] == ids
-    found = world.store.projects.of_ids(world.account.id, ids[::-1], "place 7")
-    assert [project.id for project in found] == ids[::-1]
-    for project in found:
-        assert [(one.place, one.version) for one in project.installed] == [
-            ("place 7", "1.0"),
-            ("place 7", "1.1"),
-        ]
 
 
 def test_search_finds_words_of_names_versions_and_notes(empty_store):
@@ -3101,6 +3101,62 @@ def test_search_finds_words_of_names_versions_and_notes(empty_store):
                 else [one.project.name, one.release.version]
             )
         assert " ".join(found) == expected, text[:40]
+
+
+def add_noted_releases(store: rt.Store, source_id: int, count: int, note: str) -> None:
+    """So many releases of a source, 0 and so on, with this note, the last one the newest."""
+    versions = [str(number) for number in range(count)]
+    with store.database.transaction() as db:
+        db.executemany(
+            """
+            INSERT INTO release (source_id, version, date, is_prerelease, found_at)
+            VALUES (?1, ?2, strftime('%Y-%m-%dT%H:%M:%S', ?3 + ?2, 'unixepoch'), 0, ?3)""",
+            [(source_id, version, NOW) for version in versions],
+        )
+        db.execute(
+            "INSERT INTO note SELECT id, 1, 't', ?, '' FROM release WHERE source_id = ?",
+            (note, source_id),
+        )
+        db.execute(
+            """
+            UPDATE project SET newest_date = (SELECT max(date) FROM release WHERE source_id = ?1)
+             WHERE source_id = ?1""",
+            (source_id,),
+        )
+
+
+@pytest.mark.slow
+def test_search_ends_at_its_limit_of_notes_and_says_so(world, visitor):
+    project = world.track("github", "o/app")
+    note = ("lorem ipsum dolor " * 20_000)[: rt.NOTE_LIMIT]
+    count = rt.SEARCH_NOTES // rt.NOTE_LIMIT + 300
+    add_noted_releases(world.store, project.source_id, count, note)
+    # All words but the last are in each note.
+    words = "lorem ipsum dolor o l i d".split()
+    for path in ("/?q={}", f"/projects/{project.id}?q={{}}"):
+        with at_most(2, about=path):
+            shown = visitor.get(path.format("+".join([*words, "absent"])))
+        assert "Older ones were not searched" in shown.text and "elease" in shown.text, path
+    for path in ("/?q=dolor", "/?q=app"):  # which a page is full of
+        assert "Older ones were not searched" not in visitor.get(path).text
+    assert world.ask("GET", "/v1/releases?q=lorem+absent") == {"releases": [], "has_more": False}
+
+
+def test_search_pages_are_parts_of_one_list(empty_store):
+    account = an_account(empty_store)
+    project = a_project(empty_store, account, "app")
+    add_noted_releases(empty_store, project.source_id, 250, "<p>Hooks</p>")
+    add_noted_releases(empty_store, a_project(empty_store, account, "lib").source_id, 30, "none")
+    found = list[str]()
+    for page in (1, 2, 3):
+        items, has_more, is_cut = empty_store.releases.latest(
+            account.id, page, text="HOOKS app", size=100
+        )
+        found += [one.release.version for one in items]
+        assert (has_more, is_cut) == (page < 3, False)
+    assert found == [str(number) for number in reversed(range(250))]
+    own = empty_store.releases.page(project, 3, 100, text="hooks")
+    assert [one.version for one in own.releases] == found[200:] and own.pages == 3
 
 
 def test_query_cost_does_not_grow_with_projects(empty_store):
