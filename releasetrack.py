@@ -23513,6 +23513,39 @@ def usual_socket() -> str:
     return next((path for path in sockets if path and os.access(path, os.R_OK | os.W_OK)), "")
 
 
+class BackgroundCount:
+    """A number that takes long to find out. Who asks never waits: a thread counts, at most once a minute.
+
+    ``count`` returns it; where that raises, the number is 0.
+    """
+
+    def __init__(self, name: str, count: Callable[[], int]) -> None:
+        self._name, self._count = name, count
+        self._lock = threading.Lock()
+        self._number = 0
+        self._counted_at = -math.inf  # on the monotonic clock
+        self._is_counting = False
+
+    def get(self) -> int:
+        """The number that was counted last, 0 before the first time; counted anew where it is a minute old."""
+        with self._lock:
+            is_due = not self._is_counting and time.monotonic() - self._counted_at >= MINUTE
+            self._is_counting = self._is_counting or is_due
+        if is_due:
+            threading.Thread(
+                target=self._run, name=f"releasetrack-{self._name}", daemon=True
+            ).start()
+        return self._number
+
+    def _run(self) -> None:
+        number = 0
+        with logged(self._name):
+            number = self._count()
+        with self._lock:
+            self._number, self._counted_at = number, time.monotonic()
+            self._is_counting = False
+
+
 Listener = Callable[[Mapping[str, Any]], None]
 
 
@@ -23575,6 +23608,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
         self._started_in = 0  # the process; -1 for another one, when that was logged
         self._scanner = threading.Thread(target=self._scan, name="releasetrack-scan", daemon=True)
         self.visitors = Visitors(lambda: self.settings.trusted_proxy)
+        self._containers_here = BackgroundCount("containers", self._count_containers)
         self._context = Context(
             self.store,
             self.settings,
@@ -23766,6 +23800,8 @@ class Service(contextlib.AbstractContextManager["Service"]):
         self.tracker.start()
         self.courier.start()
         self._scanner.start()
+        if usual_socket() and not self._socket:  # so that the first page knows the number
+            self._containers_here.get()
         if self.settings.apply:
             threading.Thread(
                 target=self._follow_file, name="releasetrack-apply", daemon=True
@@ -23819,11 +23855,16 @@ class Service(contextlib.AbstractContextManager["Service"]):
         return self.settings.docker or usual_socket() * ("containers" in self.store.config.all())
 
     def containers(self, account: Account) -> int:
-        """How many containers run here that nobody reads yet, for the first administrator; 0 for others, and
-        where that cannot be known."""
-        with contextlib.suppress(Invalid):
-            if usual_socket() and not self._socket and account == self._first_administrator():
-                return len(scan_docker(usual_socket(), log.warning))
+        """How many containers run here that nobody reads yet, for the first administrator, as of a minute ago
+        at most; 0 for others, and where that is not known."""
+        if usual_socket() and not self._socket and account == self._first_administrator():
+            return self._containers_here.get()
+        return 0
+
+    @staticmethod
+    def _count_containers() -> int:
+        with contextlib.suppress(Invalid):  # such as an engine that does not answer
+            return len(scan_docker(usual_socket(), log.warning))
         return 0
 
     def read_containers(self, account: Account) -> None:

@@ -27389,6 +27389,7 @@ def test_containers_here_are_tracked_with_one_click(world, tmp_path, visitor, mo
     monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
     assert "containers" not in text_of(visitor.get("/updates"))
     with engine(path, engine_answer):
+        until(lambda: "Containers that run here" in visitor.get("/updates").text)
         shown = visitor.get("/updates")
         assert (
             re.search("Containers that run here: [3-9].", text_of(shown))
@@ -27412,6 +27413,27 @@ def test_containers_here_are_tracked_with_one_click(world, tmp_path, visitor, mo
             world.command("config", "unset", "containers")[0] == 0
             and world.service.containers(world.account) > 0
         )
+
+
+def test_updates_page_does_not_wait_for_an_engine(world, tmp_path, visitor, monkeypatch):
+    """One thread counts its containers, however many pages ask meanwhile, and not again for a minute."""
+    path, may_answer = tmp_path / "docker.sock", threading.Event()
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
+
+    def answer(asked_for: str) -> Any:
+        may_answer.wait(60)
+        return engine_answer(asked_for)
+
+    with engine(path, answer) as asked:
+        for _ in range(5):
+            assert seconds_of(lambda: visitor.get("/updates")) < 5
+        until(lambda: asked)
+        assert "run here" not in visitor.get("/updates").text and len(asked) == 1
+        may_answer.set()
+        until(lambda: "Containers that run here" in visitor.get("/updates").text)
+        counted = len(asked)
+        assert "Containers that run here" in visitor.get("/updates").text
+        assert len(asked) == counted
 
 
 def test_line_to_copy_for_another_machine_has_a_new_key(world, visitor):
