@@ -3629,10 +3629,37 @@ def _value(kind: Callable[..., V], row: sqlite3.Row, **more: Any) -> V:
     return kind(**{**read, **more})
 
 
+def _reference_counter() -> Callable[[object], Any]:
+    """A function that keeps an object for ever, as one reference to it is never given back."""
+    try:
+        import ctypes
+
+        add_reference = ctypes.pythonapi["Py_IncRef"]
+    except (ImportError, AttributeError):  # a Python without it: until the process ends
+        return list[object]().append
+    add_reference.argtypes = [ctypes.py_object]
+    return add_reference
+
+
 class _StoreConnection(sqlite3.Connection):
-    """Closes itself with the thread that it belongs to."""
+    """Closes itself with the thread that it belongs to, but only in the process that made it.
+
+    A process that was forked has the connections of threads that it has not. SQLite's lock of such a
+    connection may have been held at the fork, and is then held for ever: whoever closes it waits.
+    So it is never freed there, not even at the end of the process, for that closes it, too.
+    """
+
+    _process_id = staticmethod(os.getpid)  # here, as the module's names are gone at the end
+    _add_reference = staticmethod(_reference_counter())
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._made_in = os.getpid()
+        super().__init__(*args, **options)
 
     def __del__(self) -> None:
+        if self._made_in != self._process_id():
+            self._add_reference(self)
+            return
         with contextlib.suppress(sqlite3.Error):  # it was never opened
             self.close()
 
@@ -3713,7 +3740,6 @@ class Database:
         self.has_to_compare = threading.Event()  # something was installed, or found beside that
         self.workers = set[str]()  # that run in this process, by name
         self._scripts = migrations
-        self._inherited: list[Any] = []  # of the process that this one was forked from
         self._fault, self._fault_at = "", 0.0  # the last one, and when on the monotonic clock
         self._enter_process()
         try:
@@ -3772,7 +3798,6 @@ class Database:
 
     def _follow_fork(self) -> None:
         if self._process != os.getpid():
-            self._inherited.append((self._local, list(self._connections), self._watcher))
             self._enter_process()
 
     @property
@@ -3816,6 +3841,7 @@ class Database:
             time.sleep(0.02)
 
     def close(self) -> None:
+        self._follow_fork()
         for db in list(self._connections):
             with contextlib.suppress(sqlite3.Error):
                 db.close()
@@ -23606,7 +23632,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
         )
         self.courier = Courier(self.store, self.fetcher.post, self.settings, kinds=every_kind)
         self._started_in = 0  # the process; -1 for another one, when that was logged
-        self._scanner = threading.Thread(target=self._scan, name="releasetrack-scan", daemon=True)
+        self._threads: list[threading.Thread] = []  # beside those of the tracker and the courier
         self.visitors = Visitors(lambda: self.settings.trusted_proxy)
         self._containers_here = BackgroundCount("containers", self._count_containers)
         self._context = Context(
@@ -23799,13 +23825,17 @@ class Service(contextlib.AbstractContextManager["Service"]):
             self.config.record_serve()
         self.tracker.start()
         self.courier.start()
-        self._scanner.start()
+        self._start_thread("scan", self._scan)
         if usual_socket() and not self._socket:  # so that the first page knows the number
             self._containers_here.get()
         if self.settings.apply:
-            threading.Thread(
-                target=self._follow_file, name="releasetrack-apply", daemon=True
-            ).start()
+            self._start_thread("apply", self._follow_file)
+
+    def _start_thread(self, name: str, run: Callable[[], None]) -> None:
+        """Make a thread and start it: one that was made before a fork cannot be started after it."""
+        thread = threading.Thread(target=run, name=f"releasetrack-{name}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def _first_administrator(self) -> Account | None:
         return next((one for one in self.store.accounts.all() if one.is_admin), None)
@@ -23942,8 +23972,8 @@ class Service(contextlib.AbstractContextManager["Service"]):
         self.ask_to_stop()
         self.tracker.join()
         self.courier.join()
-        if self._scanner.is_alive():
-            self._scanner.join(DOCKER_SECONDS)
+        for thread in self._threads:
+            thread.join(DOCKER_SECONDS)
         self.helper.close()
         self._own_helper.close()
         self.store.close()

@@ -1387,6 +1387,15 @@ def test_only_the_card_s_packages_are_imported_and_waitress_only_to_serve():
     assert imports["bottle"] not in inside and imports["waitress"] in inside
 
 
+def test_threads_are_made_where_they_are_started():
+    """Python 3.13 cannot start a thread that was made before a fork, as by a server that loads the program first."""
+    functions = [node for node in ast.walk(TREE) if isinstance(node, ast.FunctionDef)]
+    makers = [
+        function.name for function in functions if "threading.Thread(" in ast.unparse(function)
+    ]
+    assert makers and "__init__" not in makers
+
+
 def test_importing_the_file_does_nothing(tmp_path):
     program = (
         "import threading, logging, os, sys; sys.path.insert(0, sys.argv[1]); import releasetrack; import bottle;"
@@ -29000,6 +29009,59 @@ def test_app_in_a_process_that_was_forked_after_start_says_so(tmp_path, started,
         assert (done.stderr.count(said), [said in words for _, _, words in lines]) == (
             (1, [True] * 3) if started == "before" else (0, [False] * 3)
         )
+
+
+FORKED_WHILE_READING = """
+import gc, os, signal, sys, threading, time
+import releasetrack
+how, service = sys.argv[1], releasetrack.Service(releasetrack.Settings(db=sys.argv[2], osv_url="none"))
+service.start()
+
+def read():  # SQLite's lock of a thread's connection is held nearly all the time
+    while True:
+        service.store.database.rows(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) SELECT max(i) FROM n")
+
+for _ in range(3):
+    threading.Thread(target=read, daemon=True).start()
+time.sleep(0.2)
+hung, statuses = 0, []
+for _ in range(int(sys.argv[3])):
+    if not (child := os.fork()):
+        environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/healthz", "REMOTE_ADDR": "127.0.0.1"}
+        list(service.app(environ, lambda status, _: None))
+        gc.collect()
+        service.stop()
+        service.store.close()
+        if how == "at once":
+            os._exit(0)
+        sys.exit(0)
+    end = time.monotonic() + 15
+    while time.monotonic() < end and not (ended := os.waitpid(child, os.WNOHANG))[0]:
+        time.sleep(0.01)
+    if not ended[0]:
+        hung += 1
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        break
+    statuses.append(ended[1])
+print(hung, set(statuses), flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("ending", ["at once", "as a program does"])
+@pytest.mark.parametrize("forks", [8, pytest.param(40, marks=pytest.mark.slow)])
+def test_process_that_was_forked_while_threads_used_the_store_ends(tmp_path, ending, forks):
+    # Bug: it closed connections of threads that it did not have, and waited for SQLite's locks for ever
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED_WHILE_READING, ending, tmp_path / "a.db", str(forks)],
+        cwd=PROGRAM.parent,
+        capture_output=True,
+        text=True,
+        timeout=15 * forks + 60,
+    )
+    assert done.stdout == "0 {0}\n", (done.stdout, done.stderr)
 
 
 def test_setup_link_is_one_for_all_processes_until_there_is_an_account(tmp_path):
