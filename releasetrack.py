@@ -39,12 +39,17 @@ The rooms, each using only some of those above it (`grep -n '^# == '` prints whe
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 
 if sys.version_info < (3, 11):
     sys.exit(
         "releasetrack: Python 3.11 or newer is required, and this is " + sys.version.split()[0]
+    )
+if __name__ == "__main__" and not importlib.util.find_spec("bottle"):
+    sys.exit(
+        "releasetrack: the packages bottle and waitress are required: pip install bottle waitress"
     )
 if (
     __name__ == "__main__"
@@ -135,14 +140,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, ParamSpec, TypeVar, datac
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
-try:
-    import bottle
-except ImportError:
-    if __name__ != "__main__":
-        raise
-    sys.exit(
-        "releasetrack: the packages bottle and waitress are required: pip install bottle waitress"
-    )
+import bottle
 
 __version__ = "1.0.0"
 # What other programs may use, and what help() shows first. Everything else may change.
@@ -3720,6 +3718,15 @@ def _copy_whole(db: sqlite3.Connection, path: str) -> None:
                 os.unlink(rest)
 
 
+def _why_not_open(path: str, error: Exception) -> str:
+    """Why a store cannot be opened, and what to do about it."""
+    reason = getattr(error, "strerror", None) or str(error)
+    is_damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
+    advice = "restore a backup" if is_damaged else "make the file and its folder writable"
+    other = f"name another file with --db or {SETTINGS['db'].variable}"
+    return f"{path} cannot be opened as a store: {reason}; {advice}, or {other}"
+
+
 class Database:
     """The file: a connection for each thread, reads, transactions, copies."""
 
@@ -3748,11 +3755,7 @@ class Database:
             self.close()
             if isinstance(error, StoreError):
                 raise
-            reason = getattr(error, "strerror", None) or str(error)
-            raise StoreError(
-                f"{path} cannot be opened as a store: {reason}; the file and its folder must be "
-                "writable; restore a backup, or name another file with --db"
-            ) from error
+            raise StoreError(_why_not_open(path, error)) from error
 
     def _enter_process(self) -> None:
         """Begin with connections and locks of this process: SQLite's must not be carried over a fork."""
@@ -24657,7 +24660,8 @@ class Invocation(contextlib.ExitStack):
     def require_store(self) -> None:
         if not os.path.exists(self.settings.db):
             raise Invalid(
-                f"there is no store {self.settings.db}; name another with --db, or run 'serve'"
+                f"there is no store {self.settings.db}; name the one of serve with --db or "
+                f"{SETTINGS['db'].variable}, or run 'serve', which makes it"
             )
 
     @functools.cached_property
@@ -24672,7 +24676,7 @@ class Invocation(contextlib.ExitStack):
         """The settings of a command that needs no store, completed from the store's if there is one."""
         return self.configuration.settings() if os.path.exists(self.settings.db) else self.settings
 
-    account = functools.cached_property(lambda run: run.service.account_of(run.args.account))
+    account = functools.cached_property(lambda run: run.service.account_of(run.args.account or ""))
 
     def tag_at(self, name: str) -> Tag:
         tags = {tag.name.lower(): tag for tag in self.store.tags.of_account(self.account.id)}

@@ -56,6 +56,7 @@ import threading
 import time
 import tracemalloc
 import urllib.parse
+import venv
 import wsgiref.validate
 import xml.etree.ElementTree
 import zipfile
@@ -1429,6 +1430,22 @@ def test_an_older_python_is_told_in_one_sentence():
         "",
     ) and "Python 3.11 or newer is required" in finished.stderr
     assert len(finished.stderr.splitlines()) == 1 and "with Python 3.11 or newer" in README
+
+
+def test_python_without_the_packages_is_told_in_one_sentence_by_every_command(tmp_path):
+    # Bug: serve and check start again as a module, and ended with a traceback there
+    venv.create(tmp_path / "empty", with_pip=False, symlinks=True)
+    for words in ("serve", "check", "account list", "--version", ""):
+        ended = subprocess.run(
+            [tmp_path / "empty" / "bin" / "python", PROGRAM, *words.split()],
+            cwd=tmp_path,
+            text=True,
+            capture_output=True,
+            timeout=60,
+            env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        )
+        sentence = "releasetrack: the packages bottle and waitress are required: pip install bottle waitress\n"
+        assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", sentence), words
 
 
 def test_readme_commands_parse(capsys):
@@ -31078,6 +31095,66 @@ def test_help_is_short_and_spelled_well(world):
         assert "usage:" in said and not re.search(r"\bNone\b|, the\n", said), words
 
 
+def argv_of(name: str, values: Mapping[str, str]) -> list[str]:
+    """A command with all its positional arguments, and with flags if it needs some."""
+    row = rt.COMMANDS[name]
+    positional = [names[0] for names, _ in row.arguments if not names[0].startswith("-")]
+    return [*name.split(), *(values[argument] for argument in positional), *row.example.split()]
+
+
+FOR_NO_ACCOUNT = {
+    "account add",
+    "account list",
+    "backup",
+    "check",
+    "config list",
+    "config set",
+    "config unset",
+    "destination kinds",
+    "fetch",
+    "providers",
+    "restore",
+    "status",
+}
+
+
+@pytest.mark.parametrize("has_store", [True, False])
+@pytest.mark.parametrize("name", [name for name in rt.COMMANDS if name != "serve"])
+def test_command_without_an_account_says_what_to_do(empty_store, tmp_path, name, has_store):
+    # Bug: those of an account ended with a traceback
+    path = empty_store.database.path if has_store else str(tmp_path / "none.db")
+    file = tmp_path / "compose.yaml"
+    file.write_text("services: {app: {image: 'lab.example/o/p:1.0'}}")
+    values = {
+        "account": "me@example.org",
+        "provider": "lab",
+        "kind": "webhook",
+        "destination": "hook",
+        "version": "1.0",
+        "id": "msg_1",
+        "value": "2h",
+        "path": str(file),
+        "file": str(file),
+        "name": "poll_interval" if name.startswith("config ") else "o/p",
+    }
+    argv = argv_of(name, values)
+    status, out, err = command(
+        *argv, "--db", path, "--provider", "lab=forgejo:http://127.0.0.1:9", stdin="y\n"
+    )
+    assert status in (0, 1) and err.count("\n") <= 1, (status, out, err)
+    if name in FOR_NO_ACCOUNT:
+        return
+    missing = (
+        "there is no account me@example.org;"
+        if "me@example.org" in argv
+        else "there is no account yet;"
+    )
+    advice = (
+        "create one with 'account add EMAIL'" if has_store else "or run 'serve', which makes it"
+    )
+    assert err.endswith(f"{advice}\n") and (missing in err) is has_store, err
+
+
 def shown_on_terminal(world: World, *words: str) -> list[str]:
     out = Terminal()
     assert command(*words, "--db", world.db, terminal=out)[0] == 0
@@ -32513,6 +32590,7 @@ def test_store_without_permission_ends_serve_and_commands_with_one_line(sound, t
         lambda path: path.parent.chmod(0o555),
         lambda path: path.chmod(0o444),
         lambda path: path.chmod(0),
+        lambda path: (path.unlink(), path.parent.chmod(0o555)),
     ]
     if not os.geteuid():
         damages.append(lambda path: os.chown(path, 65534, 65534))
@@ -32522,7 +32600,7 @@ def test_store_without_permission_ends_serve_and_commands_with_one_line(sound, t
         shutil.copy(sound, folder / "releases.db")
         damage(folder / "releases.db")
         before = contents(folder)
-        for words in (["serve", "--port", "0"], ["account", "list"]):
+        for words in (["serve", "--port", "0"], ["account", "add", "me@example.org"]):
             ended = subprocess.run(
                 [*begin, sys.executable, str(PROGRAM), *words, "--db", str(folder / "releases.db")],
                 text=True,
@@ -32532,7 +32610,8 @@ def test_store_without_permission_ends_serve_and_commands_with_one_line(sound, t
             assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (1, "", 1), (
                 ended.stderr
             )
-            assert "writable" in ended.stderr and contents(folder) == before
+            advice = "make the file and its folder writable, or name another file with --db or "
+            assert f"{advice}RELEASETRACK_DB\n" in ended.stderr and contents(folder) == before
 
 
 def break_pages(path: str, *tables: str) -> None:
