@@ -15157,6 +15157,35 @@ def read_body(environ: Mapping[str, Any], content_type: str) -> bytes:
 INSTALLED_MEMBERS = ("version", "place", "digest", "origin", "label")
 
 
+# Of an item of what is installed, as a report of one place has them.
+_ITEM_MEMBERS: dict[str, type] = {
+    **dict.fromkeys(("purl", "image", "provider", "name", "version", "digest"), str),
+    **dict.fromkeys(("label", "service", "source"), str),
+    "direct": bool,
+    "options": dict,
+}
+_ANSWERED_MEMBERS = ("file", "outcome", "reason")  # an answer may be sent back as it came
+_PROBLEMS_SHOWN = 10  # of a list of 50,000
+
+
+def _check_item(field: str, item: Any) -> None:
+    """Raises Invalid where an item of what is installed is not understood, and so would be lost."""
+    words = {str: "a string", bool: "true or false", dict: "an object"}
+    if not isinstance(item, dict):
+        raise Invalid(Problem(field, "must be an object"))
+    for name, value in item.items():
+        kind = _ITEM_MEMBERS.get(name)
+        if kind is None and name not in _ANSWERED_MEMBERS:
+            alike = did_you_mean(name, _ITEM_MEMBERS)
+            raise Invalid(Problem(field, f"has an unknown member {name[:60]!r}{alike}"))
+        if kind and value is not None and not isinstance(value, kind):
+            raise Invalid(Problem(field, f"must have {name} as {words[kind]}"))
+    if not (item.get("purl") or item.get("image") or (item.get("provider") and item.get("name"))):
+        raise Invalid(Problem(field, "must have a purl, an image, or a provider and a name"))
+    if item.get("purl") and not PURL.fullmatch(item["purl"]):
+        raise Invalid(Problem(field, "must have a purl such as pkg:npm/react@18.2.0"))
+
+
 class Fields(InputReader):
     """A JSON object, or what a form or a command made one of. A field is None if it is absent or invalid."""
 
@@ -15230,29 +15259,13 @@ class Fields(InputReader):
 
     def pins(self, name: str, read: Callable[[str, str], list[Pin]]) -> list[Pin]:
         """A list of what is installed, or all that a CycloneDX document names, as ``read`` reads a file."""
-        text = {"type": "string"}
+        types = {str: "string", bool: "boolean", dict: "object"}
+        properties = {member: {"type": types[kind]} for member, kind in _ITEM_MEMBERS.items()}
         self._describe(
             name,
             type=["array", "null"],
             maxItems=ENTRY_LIMIT,
-            items={
-                "type": "object",
-                "properties": {
-                    one: text
-                    for one in (
-                        "purl",
-                        "image",
-                        "provider",
-                        "name",
-                        "version",
-                        "digest",
-                        "label",
-                        "service",
-                        "source",
-                    )
-                }
-                | {"direct": {"type": "boolean"}, "options": {"type": "object"}},
-            },
+            items={"type": "object", "properties": properties},
         )
         if "bomFormat" in self._given:
             listed = self._given.get("components")
@@ -15262,15 +15275,21 @@ class Fields(InputReader):
             self.add_problem("components", "must be a list of objects, as of a CycloneDX document")
             return []
         items = self._given.get(name)
-        is_list = isinstance(items, list) and len(items) <= ENTRY_LIMIT
-        if is_list and all(isinstance(one, dict) for one in items or ()):
-            return [pin_of_item(one) for one in items or ()]
-        self.add_problem(
-            name,
-            f"must be a list of at most {ENTRY_LIMIT:,} objects with a purl, an image, or "
-            "a provider and a name",
-        )
-        return []
+        if not isinstance(items, list) or len(items) > ENTRY_LIMIT:
+            self.add_problem(
+                name,
+                f"must be a list of at most {ENTRY_LIMIT:,} objects with a purl, an image, or "
+                "a provider and a name",
+            )
+            return []
+        pins = []
+        for index, item in enumerate(items):
+            with self.collecting():
+                _check_item(f"{name}[{index}]", item)
+                pins.append(pin_of_item(item))
+            if len(self.problems) >= _PROBLEMS_SHOWN:
+                break
+        return pins
 
     def answers(self, name: str, rules: VersionRules) -> tuple[tuple[str, bool], ...] | None:
         """A list of ``{version, follows}``: whether versions like one follow what is installed."""
@@ -16689,7 +16708,8 @@ def add_installations(call: Call) -> dict[str, Any]:
     answer says what became of each, of as many as 1 MiB holds. An item has a ``purl``, an ``image``, or
     ``provider`` and ``name``, and perhaps ``version``, ``digest`` and ``direct``. With ``track`` images and
     direct dependencies that are not tracked are added, with ``all`` the others too. A CycloneDX document may
-    be sent as it is, with ``place``, ``track`` and ``all`` in the query. 400: an invalid field."""
+    be sent as it is, with ``place``, ``track`` and ``all`` in the query. 400: an invalid field, also of an
+    item, where nothing is recorded."""
     query, fields = call.query, call.fields
     place = query.text("place") or fields.value("place", any_text(TAG_LIMIT)) or ""
     origin = fields.value("origin", one_of(ORIGINS[1:])) or "api"
@@ -17049,7 +17069,7 @@ _ABOUT = (
     "user or password of Basic. A GET counts as 1 of the requests that X-Ratelimit-Limit allows in an "
     "hour, any other as 10. An error is a Message. A method that a path does not have is answered 405, "
     "with Allow. Paths of one project may also begin with /v1/project/. Trailing slashes, and unknown "
-    "members of a body, are ignored."
+    "members of a body but those of items, are ignored."
 )
 
 
@@ -25148,7 +25168,10 @@ def _fetch_when_free(fetcher: Fetcher, request: Request, tries: int = 3) -> Answ
 def _send(
     settings: Settings, args: argparse.Namespace, place: str, origin: str, rows: Sequence[ScanRow]
 ) -> None:
-    """Have another server record the rows, which then say what became of them there. Raises Invalid."""
+    """Have another server record the rows, which then say what became of them there. Raises Invalid.
+
+    An answer has room for some thousand rows, and says how many it left out.
+    """
     items = [
         drop_empty(
             **row.as_json() | {"file": None, "label": row.pin.label, "source": row.pin.source}
@@ -25163,18 +25186,22 @@ def _send(
             Fetcher(settings, least_wait=1.0),
             Request(f"{args.to}/v1/installations", headers, "POST", compact_json(body).encode()),
         )
-        said = answer.json() if answer.status in (200, 400, 401, 413, 503) else {}
+        reply = answer.json() if answer.status in (200, 400, 401, 413, 503) else {}
     except (ProviderError, ValueError) as error:
         raise Invalid(f"--to {args.to}: {error}") from None
-    outcomes = [one for one in pick(list, said, "items") if isinstance(one, dict)]
-    if answer.status != 200 or len(outcomes) != len(rows):
-        errors = pick(list, said, "errors") or [
-            pick(str, said, "message") or "it is no releasetrack"
+    answered = [item for item in pick(list, reply, "items") if isinstance(item, dict)]
+    is_complete = len(answered) + pick(int, reply, "left_out") == len(rows)
+    if answer.status != 200 or not is_complete:
+        errors = pick(list, reply, "errors") or [
+            pick(str, reply, "message") or "it is no releasetrack"
         ]
         key = "; RELEASETRACK_KEY must hold a key of that server" if answer.status == 401 else ""
         raise Invalid(f"--to {args.to}: {' '.join(map(str, errors))} (status {answer.status}){key}")
-    for row, one in zip(rows, outcomes):
-        row.outcome, row.reason = str(one.get("outcome")), str(one.get("reason") or "")
+    for row, item in zip(rows, answered):
+        row.outcome, row.reason = str(item.get("outcome")), str(item.get("reason") or "")
+    for row in rows[len(answered) :]:
+        row.outcome = "sent"
+        row.reason = "the answer had no room to say what became of it there"
 
 
 def _carried_out(run: Invocation, plan: Plan) -> list[Step]:

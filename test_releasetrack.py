@@ -19666,8 +19666,7 @@ def test_installations_are_recorded_by_place_and_origin(world):
         {"image": "nginx:1.27.3"},
         {"provider": "github", "name": "o/a", "version": "v2.0"},
         {"purl": "pkg:npm/react@18.2.0"},
-        {"name": "?"},
-        {},
+        {"provider": "?", "name": "?"},
         {"purl": "pkg:deb/debian/curl@7"},
         place="nas",
     )
@@ -19709,6 +19708,45 @@ def test_installations_are_recorded_by_place_and_origin(world):
         {"place": "sbom", "items": [{"purl": "pkg:npm/vue@3", "direct": False}], "track": True},
     )
     assert [(one["outcome"], one["direct"]) for one in answer["items"]] == [("not tracked", False)]
+
+
+@pytest.mark.parametrize(
+    "item, problem",
+    [
+        ({"purl": "pkg:npm/react", "version": 18}, "must have version as a string"),
+        ({"image": 7}, "must have image as a string"),
+        ({"purl": "pkg:npm/react@18", "direct": "no"}, "must have direct as true or false"),
+        ({"image": "nginx", "options": []}, "must have options as an object"),
+        (
+            {"provider": "npm", "nme": "react"},
+            "has an unknown member 'nme' (did you mean name?)",
+        ),
+        (
+            {"provider": "npm", "version": "18"},
+            "must have a purl, an image, or a provider and a name",
+        ),
+        ({"name": "react"}, "must have a purl, an image, or a provider and a name"),
+        ({"image": None}, "must have a purl, an image, or a provider and a name"),
+        ({}, "must have a purl, an image, or a provider and a name"),
+        ({"purl": "react@18"}, "must have a purl such as pkg:npm/react@18.2.0"),
+        ("nginx", "must be an object"),
+    ],
+)
+def test_report_with_an_item_that_is_not_understood_records_nothing(world, item, problem):
+    # Bug: it was recorded without that item, which deleted what had been reported of it before
+    project = world.track("npm", "react", release("18.0.0"))
+    good = {"purl": "pkg:npm/react@18.0.0", "version": None, "outcome": "recorded"}
+    path = "/v1/installations"
+    world.ask("POST", path, {"place": "nas", "items": [good]})
+    before = sql(world.store, "SELECT installed, revision FROM project")
+    report = {"place": "nas", "items": [{"image": "nginx:1"}, item, {"purl": 7}], "track": True}
+    assert world.faults("POST", path, report) == [
+        f"items[1] {problem}.",
+        "items[2] must have purl as a string.",
+    ]
+    assert sql(world.store, "SELECT installed, revision FROM project") == before
+    assert world.store.projects.get(world.account.id, project.id).installed[0].place == "nas"
+    assert len(world.faults("POST", path, {"items": [item] * 20_000})) == 10
 
 
 @pytest.mark.slow
@@ -20088,6 +20126,25 @@ def test_scan_to_what_is_no_releasetrack_is_refused(world, stack, listen, status
     there = listen(lambda seen: (status, text))
     code, out, errors = world.command("scan", str(stack), "--to", there.url)
     assert (code, out) == (1, "") and "it is no releasetrack" in errors
+
+
+def test_scan_to_a_server_whose_answer_has_no_room_for_all_is_no_failure(
+    world_with, listen, tmp_path
+):
+    # Bug: it ended with "it is no releasetrack", after all had been recorded there
+    world, count = world_with(quota=("projects=2",)), 7000
+    packages = {f"node_modules/p{number}": {"version": "1.0"} for number in range(count)}
+    lock = tmp_path / "package-lock.json"
+    lock.write_text(json.dumps({"lockfileVersion": 3, "packages": packages}))
+    there = listen(lambda seen: (200, world.ask("POST", "/v1/installations", seen.json())))
+    status, out, err = command("scan", str(lock), "--to", there.url, "--json", "--track")
+    assert status == 3 and "not added: An account may have at most 2 projects" in err, err
+    rows = json.loads(out)
+    outcomes = Counter(row["outcome"] for row in rows)
+    assert set(outcomes) == {"added", "not tracked", "sent"} and len(rows) == count, outcomes
+    assert rows[-1]["reason"].startswith("the answer had no room")
+    there.answer = lambda seen: (200, {"items": [{"outcome": "recorded"}], "left_out": 3})
+    assert command("scan", str(lock), "--to", there.url)[0] == 1
 
 
 @pytest.mark.slow
