@@ -760,6 +760,9 @@ _STAMP = re.compile(
 )  # MinIO's versions
 _JAVA = re.compile("(?<![0-9])([0-9]{1,2})u([0-9]{1,4})(?![0-9])")  # 8u432
 _NUMBERS = re.compile(r"[0-9]+(?:[._][0-9]+)*")
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_MOST_BEHIND = 24  # words with their numbers; a tag of 200 letters may have 200
+_WORD_AND_DASH = re.compile("[a-z]+-")
 _BEHIND = re.compile(r"([a-z]+)?([-_.:~]?)([0-9]+(?:[._][0-9]+)*)?")
 _PLAIN_VERSION = re.compile(r"([vV]?)([0-9]{1,18}(?:\.[0-9]{1,18})*)")
 _PADDED = re.compile("(?<![0-9])0[0-9]")
@@ -796,6 +799,10 @@ def is_left_out(tag: str, installed: Iterable[str]) -> bool:
 # What sorts versions: numbers, without zeros at the end, then stages, of which (1, "", 0) is the final one.
 VersionOrder = tuple[tuple[int, ...], list[tuple[int, str, int]]]
 _FINAL = (1, "", 0)
+
+
+def _rank_of_word(word: str) -> tuple[int, str, int]:
+    return (0, "", PRERELEASE_WORDS[word]) if word in PRERELEASE_WORDS else (2, word, 0)
 
 
 def _without_zeros(numbers: Sequence[int]) -> tuple[int, ...]:
@@ -843,37 +850,67 @@ class VersionParts:
             [*self.stages, _FINAL, *((3, "", number) for number in self.counter)],
         )
 
+    def ranked(self, rank: Callable[[str], tuple[int, str, int]]) -> VersionOrder:
+        """By the numbers, and words behind them by their rank: those below ``_FINAL`` come before the final."""
+        stages = ((3, "", int(token)) if token.isdigit() else rank(token) for token in self.behind)
+        return _without_zeros(self.numbers), [
+            *(stage for stage in stages if stage != _FINAL),
+            _FINAL,
+            *((3, "", number) for number in self.build),
+        ]
+
+    @functools.cached_property
+    def order_by_words(self) -> VersionOrder:
+        """As of ``version_order``, which is asked several times for each version of a comparison."""
+        return self.ranked(_rank_of_word)
+
 
 def _numbers_of(group: str) -> tuple[int, ...]:
     return tuple(map(int, re.split("[._]", group)))
 
 
+class _NumberGroup(NamedTuple):
+    """Numbers of a version that belong together, and what stands before them."""
+
+    match: re.Match[str]
+    word: str  # the letters before them, separators aside
+    is_behind_letter: bool  # other than the "v" of a version
+
+
+def _number_groups(text: str) -> list[_NumberGroup]:
+    """The groups of numbers in a text. Each character is looked at once: a stranger chose the text."""
+    groups, end = list[_NumberGroup](), 0
+    for match in _NUMBERS.finditer(text):
+        between = text[end : match.start()]
+        end = match.end()
+        joined = between.rstrip("-_.")
+        word = joined[len(joined.rstrip(_LETTERS)) :]
+        last_sign = between.removesuffix("v")[-1:]
+        groups.append(_NumberGroup(match, word, "a" <= last_sign <= "z"))
+    return groups
+
+
 def _version_group(text: str) -> tuple[re.Match[str] | None, bool]:
     """``(the numbers that are the version, whether they are a base's)``: the first that stand behind no
     letter but "v", nor a base; where there are none, as in go1.23rc1, the first of all."""
-    groups = list(_NUMBERS.finditer(text))
-    words = [re.findall("[a-z]*", text[: group.start()].rstrip("-_."))[-2:][0] for group in groups]
-    clear = [
-        group
-        for group, word in zip(groups, words)
-        if word not in _BASES and re.search("(?:^|[^a-z])v?$", text[: group.start()])
-    ]
-    for group, after in itertools.zip_longest(clear, clear[1:]):  # not the 3 of 3d-slicer-5.6.2
-        if (
-            not after
-            or len(_numbers_of(after[0])) < 2
-            or not re.match("[a-z]+-", text[group.end() :])
-        ):
-            return group, False
+    groups = _number_groups(text)
+    clear = [group for group in groups if group.word not in _BASES and not group.is_behind_letter]
+    for group, following in itertools.zip_longest(clear, clear[1:]):
+        is_of_name = (  # as the 3 of 3d-slicer-5.6.2
+            following
+            and len(_numbers_of(following.match[0])) > 1
+            and _WORD_AND_DASH.match(text, group.match.end())
+        )
+        if not is_of_name:
+            return group.match, False
     if not groups:
         return None, False
-    return groups[0], words[0] in _BASES and len(_numbers_of(groups[0][0])) < 3
+    first = groups[0]
+    return first.match, first.word in _BASES and len(_numbers_of(first.match[0])) < 3
 
 
-@functools.lru_cache(maxsize=8192)  # each installation of a project asks for the same versions
-def version_parts(version: str, is_own_name: bool = False) -> VersionParts:
-    """The parts of a version: of "12.0.0-M2-alpine3.22" (12, 0, 0), the stage "milestone" 2, and the base
-    alpine 3.22. ``is_own_name``: the name before the numbers is the project's own, and says nothing."""
+def _parsed_version(version: str, is_own_name: bool = False) -> VersionParts:
+    """As ``version_parts``, which keeps what is read."""
     if plain := _PLAIN_VERSION.fullmatch(version):  # as most are; this takes a third of the time
         return VersionParts(
             plain[1].lower(), "", _numbers_of(plain[2]), bool(_PADDED.search(version))
@@ -901,16 +938,24 @@ def version_parts(version: str, is_own_name: bool = False) -> VersionParts:
     )
 
 
+def _stage_letter(word: str, group: str, separator: str) -> str:
+    """What a single letter before numbers means: the word of its stage, or itself."""
+    is_stage = len(re.split("[._]", group)[0]) in (1, 2, 8) or separator == "."
+    return _PRERELEASE_LETTERS[word] if is_stage else word
+
+
 def _parts_behind(text: str, is_java: bool) -> VersionParts:
-    """What the text behind the numbers says."""
+    """What the text behind the numbers says, by its first ``_MOST_BEHIND`` words."""
     behind, stages, counter = list[str](), list[tuple[int, str, int]](), list[int]()
     bases, variant = list[tuple[str, tuple[int, ...]]](), set[str]()
-    for at, (word, separator, group) in enumerate(_BEHIND.findall(text)):
+    for index, match in enumerate(itertools.islice(_BEHIND.finditer(text), _MOST_BEHIND)):
+        word, separator, group = match.groups("")
         numbers = _numbers_of(group) if group else ()
-        if word in _PRERELEASE_LETTERS and numbers and not is_java and (word != "c" or not at):
-            is_stage = len(re.split("[._]", group)[0]) in (1, 2, 8) or separator == "."
-            word = _PRERELEASE_LETTERS[word] if is_stage else word
-        behind += [*[word] * bool(word), *map(str, numbers)]
+        if word in _PRERELEASE_LETTERS and numbers and not is_java and (word != "c" or not index):
+            word = _stage_letter(word, group, separator)
+        if word:
+            behind.append(word)
+        behind += map(str, numbers)
         if word in PRERELEASE_WORDS and word != "devel":
             stages += [(0, "", PRERELEASE_WORDS[word]), *((3, "", number) for number in numbers)]
         elif word in _REPAIRS:
@@ -921,7 +966,7 @@ def _parts_behind(text: str, is_java: bool) -> VersionParts:
             counter += numbers
             if word in _CODE_NAMES:
                 bases.append(_CODE_NAMES[word])
-            elif len(word) in (1, 2) and not at and word not in _COUNTERS:
+            elif len(word) in (1, 2) and not index and word not in _COUNTERS:
                 stages.append((2, word, 0))  # openssl's 1.1.1w
             elif len(word) > 1 and word not in _COUNTERS:
                 variant.add(word)
@@ -932,6 +977,37 @@ def _parts_behind(text: str, is_java: bool) -> VersionParts:
         bases=tuple(bases),
         variant=tuple(sorted(variant)),
     )
+
+
+class _Reading(threading.local):
+    """What a thread reads versions with. Of all threads the last results are kept, 2 KiB each."""
+
+    parts = staticmethod(functools.lru_cache(maxsize=4096)(_parsed_version))
+
+
+_reading = _Reading()
+
+
+@contextlib.contextmanager
+def each_read_once() -> Iterator[None]:
+    """In the block, which may be a function's, no version is read twice, however many there are.
+
+    For each pass over the versions of a project. There may be more than are kept for all, and then whatever
+    goes through them in their order would find none of them there. What the block has read goes with it.
+    """
+    before = _reading.parts
+    if before is _Reading.parts:
+        _reading.parts = functools.cache(before)
+    try:
+        yield
+    finally:
+        _reading.parts = before
+
+
+def version_parts(version: str, is_own_name: bool = False) -> VersionParts:
+    """The parts of a version: of "12.0.0-M2-alpine3.22" (12, 0, 0), the stage "milestone" 2, and the base
+    alpine 3.22. ``is_own_name``: the name before the numbers is the project's own, and says nothing."""
+    return _reading.parts(version, is_own_name)
 
 
 def prerelease_by_words(version: str) -> bool:
@@ -948,24 +1024,9 @@ def prerelease_by_words(version: str) -> bool:
     )
 
 
-def _ranked(version: str, rank: Callable[[str], tuple[int, str, int]]) -> VersionOrder:
-    """By the numbers, and words behind them by their rank: those below ``_FINAL`` come before the final."""
-    parts = version_parts(version)
-    stages = ((3, "", int(token)) if token.isdigit() else rank(token) for token in parts.behind)
-    return _without_zeros(parts.numbers), [
-        *(stage for stage in stages if stage != _FINAL),
-        _FINAL,
-        *((3, "", number) for number in parts.build),
-    ]
-
-
-@functools.lru_cache(maxsize=8192)  # a comparison asks for each several times: a third of its time
 def version_order(version: str) -> VersionOrder:
     """A key that sorts versions of no particular ecosystem as people do: ``1.0-rc1`` before ``1.0``."""
-    return _ranked(
-        version,
-        lambda word: (0, "", PRERELEASE_WORDS[word]) if word in PRERELEASE_WORDS else (2, word, 0),
-    )
+    return version_parts(version).order_by_words
 
 
 def exact_order(version: str) -> VersionOrder:
@@ -1166,7 +1227,7 @@ PEP440 = VersionRules(pep440_order, prerelease_by_pep440)
 MAVEN = VersionRules(maven_order, prerelease_by_words)
 # https://docs.ruby-lang.org/en/master/Gem/Version.html: any letter makes a prerelease, and so does a dash.
 GEM = VersionRules(
-    lambda version: _ranked(version, lambda word: (0, word, 0)),
+    lambda version: version_parts(version).ranked(lambda word: (0, word, 0)),
     lambda version: re.search("[A-Za-z-]", version) is not None,
 )
 # https://metacpan.org/pod/CPAN::DistnameInfo: an underscore makes a trial release.
@@ -8467,22 +8528,27 @@ def json_(project: ProjectRef) -> Exchange:
     return Listing(releases, answer)
 
 
+def _cut_before(after: str, match: re.Match[str]) -> list[str]:
+    """What stands in a match's group before each place of the text ``after``, the shortest first."""
+    text, start, end = match.string, match.start(1), match.end() + len(after)
+    versions = list[str]()
+    place = text.find(after, start + 1, end)
+    while place >= 0:
+        versions.append(text[start:place].rstrip(".-_+~"))
+        place = text.find(after, place + 1, end)
+    return versions
+
+
 def _versions_around(pattern: str, text: str) -> Iterator[str]:
     """What stands in a text in the place of ``{version}``: a digit, and what versions have after it, up to
     the last place of what follows that leaves a version. The rest is literal, so no pattern takes long."""
     before, _, after = pattern.partition("{version}")
-    for match in re.finditer(
-        (re.escape(before) or r"(?<![\w.])v?") + "([0-9][0-9A-Za-z.+~_-]{0,99})", text
-    ):
-        beside = match[1] + text[match.end() : match.end() + len(after)]
-        ends = (
-            [end for end in range(1, len(beside)) if beside.startswith(after, end)] if after else []
-        )
-        found = [beside[:end].rstrip(".-_+~") for end in ends] or [_PACKED.sub("", match[1])] * (
-            not after
-        )
-        if found:
-            yield next(filter(_NUMBERED.fullmatch, found[::-1]), found[0]).rstrip(".-_+~")
+    start = re.escape(before) or r"(?<![\w.])v?"
+    for match in re.finditer(start + "([0-9][0-9A-Za-z.+~_-]{0,99})", text):
+        versions = _cut_before(after, match) if after else [_PACKED.sub("", match[1])]
+        if versions:
+            numbered = filter(_NUMBERED.fullmatch, reversed(versions))
+            yield next(numbered, versions[0]).rstrip(".-_+~")
 
 
 def page_(project: ProjectRef) -> Exchange:
@@ -9498,6 +9564,7 @@ def clean_note(provider: Provider, name: str, version: str, note: Note) -> Note:
     return Note(title, message[:NOTE_LIMIT], url, note.original)
 
 
+@each_read_once()
 def clean_releases(provider: Provider, name: str, releases: Iterable[Release]) -> list[Release]:
     """The releases that can be stored, each version once, newest first, with the dialect's prereleases."""
     found, rules = dict[str, Release](), provider.dialect.versions
@@ -11232,6 +11299,7 @@ def ranked_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[
     return {version: place for place, version in enumerate(sorted(releases, key=rank))}
 
 
+@each_read_once()
 def compare(
     known: Mapping[str, Release], listing: Listing, now: float, rules: VersionRules = GENERIC
 ) -> tuple[dict[str, Release], list[Release]]:
@@ -11335,6 +11403,7 @@ class Noted(NamedTuple):
     releases: Mapping[str, Release] = {}
 
 
+@each_read_once()
 def noted_releases(
     image: Mapping[str, Release],
     releases: Mapping[str, Release],
@@ -11649,6 +11718,7 @@ def _digest_of(release: Release | None) -> str:
     return digest if kind == "digest" else ""
 
 
+@each_read_once()
 def compared(
     one: Installation, releases: Mapping[str, Release], rules: VersionRules
 ) -> Installation:
@@ -11780,6 +11850,7 @@ class ReleaseRange(Value):
         return pages
 
 
+@each_read_once()
 def changes_between(
     since: str, until: str, releases: Mapping[str, Release], rules: VersionRules
 ) -> ReleaseRange:
@@ -11807,6 +11878,7 @@ def changes_between(
     )
 
 
+@each_read_once()
 def apply_rules(
     project: Project,
     releases: Mapping[str, Release],

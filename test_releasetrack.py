@@ -2048,6 +2048,32 @@ def test_version_step_above_the_highest_final_version_below(version, known, step
     assert rt.version_steps([version], known.split()) == {version: step}
 
 
+def test_version_with_very_many_numbers_takes_no_time_and_little_memory():
+    """Each group of numbers was compared with all that stands before it: 38 s for this one."""
+    with at_most(2):
+        rt.version_parts("-".join(["a1"] * 20_000))
+    parts = rt.version_parts("1.0-" + "-".join(["rc1"] * 20_000))
+    assert len(parts.behind) < 100
+    assert rt.version_parts("1.0-rc1-alpine3.22-amd64").bases == (("alpine", (3, 22)),)
+
+
+def test_version_numbers_are_the_first_behind_no_name():
+    for version, numbers in (
+        ("3d-slicer-5.6.2", (5, 6, 2)),
+        ("go1.23rc1", (1, 23)),
+        ("v1.2", (1, 2)),
+        ("app-v1.2", (1, 2)),
+        ("appv1.2", (1, 2)),
+        ("a1-2.0", (2, 0)),
+        ("alpine3.22-1.4", (1, 4)),
+        ("alpine_3.22", (3, 22)),
+        ("1__2", (1,)),
+        ("rev1", (1,)),
+        ("", ()),
+    ):
+        assert rt.version_parts(version).numbers == numbers, version
+
+
 def test_cves_are_found_once_each_in_order():
     for texts, found in [
         (["fixes CVE-2026-12345."], ("CVE-2026-12345",)),
@@ -6975,6 +7001,14 @@ def test_versions_around_a_text(listen):
         )
 
 
+def test_versions_of_a_page_are_found_in_one_pass_over_it():
+    """For each of 900,000 digits all 140 places behind it were tried: 7 s, twice, in the pool of all checks."""
+    with at_most(3):
+        assert not [*rt._versions_around("{version}" + "x" * 140, "1 " * 900_000)]
+        assert len([*rt._versions_around("{version}.", "1.1a " * 300_000)]) == 300_000
+    assert [*rt._versions_around("v{version}.zip", "v1.2.zip v1.zip.3.zip v1.4")] == ["1.2", "1"]
+
+
 NOT_QUITE_XML = {
     "control characters": "{xml}{rss}App 1.2.0 \x08\x0c&#8;&#x1b;{end}",
     "a bare &": "{xml}{rss}A&B & App 1.2.0 &x; <b>&amp;</b>{end}",
@@ -11193,6 +11227,49 @@ def test_changes_are_those_between_two_versions_newest_first():
             versions,
             prereleases,
         ), since
+
+
+@pytest.mark.parametrize(
+    "go_through",
+    [
+        lambda releases: rt.compare({}, rt.Listing(releases, None), 1.8e9),
+        lambda releases: rt.apply_rules(
+            dataclasses.replace(
+                rt.Project.blank("a", "github", "o/r"),
+                installed=[rt.Installation(f"place {at}", f"{at}.0.0") for at in range(5)],
+            ),
+            {one.version: one for one in releases},
+            rt.GENERIC,
+            (),
+        ),
+        lambda releases: rt.compared(
+            rt.Installation("", "1.0.0"), {one.version: one for one in releases}, rt.EXACT
+        ),
+        lambda releases: rt.changes_between(
+            "0.0.0", "", {one.version: one for one in releases}, rt.GENERIC
+        ),
+        lambda releases: rt.clean_releases(rt.PROVIDERS["github"], "o/r", releases),
+    ],
+    ids=["compare", "apply_rules", "compared", "changes_between", "clean_releases"],
+)
+def test_pass_over_a_project_reads_each_version_once(go_through):
+    """More versions than are kept: each look at one of them read it anew, 18 times as slow from one to the next."""
+    releases = known_of(*(f"{at // 500}.{at // 20 % 25}.{at % 20}" for at in range(5000)))
+    read = rt._Reading.parts.cache_info
+    before = read()
+    assert before.maxsize < len(releases) < rt.RELEASE_LIMIT
+    go_through([*releases.values()])
+    assert read().misses - before.misses <= len(releases) + 10
+    assert rt._reading.parts is rt._Reading.parts, "what a pass has read goes with it"
+
+
+def test_project_with_versions_of_200_letters_costs_no_more_than_seconds():
+    """Nine thousand tags of a hostile repository took 338 s a check."""
+    tags = known_of(*(f"{at}-" + "-".join(["a1"] * 60) for at in range(5000)))
+    with at_most(6):
+        after, _ = rt.compare({}, rt.Listing([*tags.values()], None), 1.8e9)
+    with at_most(6):
+        assert len(rt.changes_between([*tags][0], "", after, rt.GENERIC).releases) > 4000
 
 
 SOURCE_ROW = rt.Source(
