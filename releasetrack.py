@@ -2661,27 +2661,62 @@ class FairQueue:
         return not self._lines and not self._held
 
 
+class _Place(NamedTuple):
+    holder: str  # an account, a network
+    work: str  # what it does there
+    thread: int
+
+
 class ConcurrencyLimit:
-    """How many threads may wait for another server or a hash, in total and by account: some stay free."""
+    """How many threads may wait for another server or work long: in total, and by who wants it, its
+    ``holder``, which leaves some to others by ``may_hold_another``. Whatever one thread does is one place."""
+
+    OWN_WORK = "Other work of this account is under way. Try again when it is done."
+    OTHERS_WORK = "The work of other accounts is under way. Try again in a few seconds."
 
     def __init__(self, in_total: int) -> None:
         self._in_total, self._lock = in_total, threading.Lock()
-        self._waiting: list[str] = []
+        self._places = list[_Place]()
 
     @contextlib.contextmanager
-    def slot(self, name: str, limit: int, refusal: str = "") -> Iterator[bool]:
-        """True if there is one, at most ``limit`` of a name, which is taken until the block ends. Raises
-        TooMany with a ``refusal`` where there is none."""
+    def slot(
+        self,
+        holder: str,
+        work: str = "",
+        *,
+        at_once: int = sys.maxsize,
+        is_shared: bool = True,
+        is_required: bool = False,
+    ) -> Iterator[bool]:
+        """Whether the holder has a place until the block ends, for a work that it does ``at_once`` so often at
+        most. ``is_shared``: there are other holders. Raises TooMany for none that ``is_required``."""
+        place = _Place(holder, work, threading.get_ident())
         with self._lock:
-            if is_free := len(self._waiting) < self._in_total and self._waiting.count(name) < limit:
-                self._waiting.append(name)
-        if refusal and not is_free:
+            refusal = self._refusal(place, at_once, is_shared)
+            if not refusal:
+                self._places.append(place)
+        if refusal and is_required:
             raise TooMany(1, refusal)
         try:
-            yield is_free
+            yield not refusal
         finally:
-            if is_free:
-                self._waiting.remove(name)
+            if not refusal:
+                with self._lock:
+                    self._places.remove(place)
+
+    def _refusal(self, place: _Place, at_once: int, is_shared: bool) -> str:
+        """Why the place cannot be had, or ""."""
+        own = [other for other in self._places if other.holder == place.holder]
+        if [other.work for other in own].count(place.work) >= at_once:
+            return self.OWN_WORK
+        own_threads = {other.thread for other in own}
+        if place.thread in own_threads:
+            return ""  # a step of the work that has its place
+        held = len(own_threads)
+        free = self._in_total - len({other.thread for other in self._places})
+        if may_hold_another(held if is_shared else 0, free):
+            return ""
+        return self.OWN_WORK if held else self.OTHERS_WORK
 
 
 class Pace:
@@ -2707,21 +2742,60 @@ class Pace:
         return f"at most {self._taken.maxlen} times in {self._seconds:g} s"
 
 
+class _Places:
+    """Who holds the places of a pool, and of those the places at each host. Accounts share them by
+    ``may_hold_another`` where they are shared; an account that is alone may hold all."""
+
+    def __init__(
+        self, busy: Collection[Job], size: int, per_host: int, *, are_shared: bool
+    ) -> None:
+        self._are_shared, self._per_host = are_shared, per_host
+        self._free = size - len(busy)
+        self._at_host = Counter(job.host for job in busy)
+        self._of_account = Counter(job.account_id for job in busy)
+        self._of_account_at_host = Counter((job.account_id, job.host) for job in busy)
+
+    def held_by(self, account_id: str) -> int:
+        return self._of_account[account_id]
+
+    def may_take(self, job: Job) -> bool:
+        free_there = self._per_host - self._at_host[job.host]
+        if not self._are_shared:
+            return min(self._free, free_there) > 0
+        held_there = self._of_account_at_host[job.account_id, job.host]
+        return may_hold_another(self.held_by(job.account_id), self._free) and may_hold_another(
+            held_there, free_there
+        )
+
+    def take(self, job: Job) -> None:
+        self._free -= 1
+        self._at_host[job.host] += 1
+        self._of_account[job.account_id] += 1
+        self._of_account_at_host[job.account_id, job.host] += 1
+
+
 def schedule_jobs(
-    waiting: Sequence[Job], busy: Collection[Job], size: int, per_host: int
+    waiting: Sequence[Job],
+    busy: Collection[Job],
+    size: int,
+    per_host: int,
+    *,
+    are_shared: bool,
 ) -> list[Job]:
-    """What of the ``waiting``, oldest first, begins now in a pool in which ``busy`` is under way: accounts in
-    turn, next is the one with the fewest under way; at a host at most ``per_host``."""
-    begun, waiting = list[Job](), list(waiting)
-    under_way, at_host = Counter(job.account_id for job in busy), Counter(job.host for job in busy)
-    while len(busy) + len(begun) < size and (
-        waiting := [job for job in waiting if at_host[job.host] < per_host]
-    ):
-        job = min(waiting, key=lambda job: under_way[job.account_id])
-        waiting.remove(job)
+    """What of the ``waiting``, oldest first, begins now in a pool in which ``busy`` is under way.
+
+    Accounts take turns: next is the one with the fewest under way. At a host at most ``per_host`` are.
+    ``are_shared``: there are several accounts, so each leaves places free for the others, always: a pool
+    that is full of slow jobs is still full when others come.
+    """
+    begun, places = list[Job](), _Places(busy, size, per_host, are_shared=are_shared)
+    candidates = [job for job in waiting if places.may_take(job)]
+    while candidates:
+        job = min(candidates, key=lambda job: places.held_by(job.account_id))
+        candidates.remove(job)
+        places.take(job)
         begun.append(job)
-        under_way[job.account_id] += 1
-        at_host[job.host] += 1
+        candidates = [job for job in candidates if places.may_take(job)]
     return begun
 
 
@@ -2955,10 +3029,15 @@ class LoginThrottle:
         if network:  # else it is that of all clients, whom one of them would lock out
             limits[network] = self._per_address
         refusal = "Too many are signing in just now. Try again in a moment."
-        with self._waits.slot("", sys.maxsize, refusal), self._hashing:
-            return self.try_once(
-                limits, now, lambda: is_password(password[:PASSWORD_LIMIT], hashed or NO_PASSWORD)
-            )
+        with self._waits.slot("", is_shared=False) as may_wait:
+            if not may_wait:
+                raise TooMany(1, refusal)
+            with self._hashing:
+                return self.try_once(
+                    limits,
+                    now,
+                    lambda: is_password(password[:PASSWORD_LIMIT], hashed or NO_PASSWORD),
+                )
 
     def pending(self, account: Account, until: float) -> str:
         """What shows that somebody has typed the password, but no code yet; it ends when either changes."""
@@ -4185,6 +4264,10 @@ class Accounts(_Part):
 
     def count(self) -> int:
         return int(self._db.value("SELECT count(*) FROM account WHERE password != ''"))
+
+    def are_several(self) -> bool:
+        """Whether one account could keep another one waiting."""
+        return bool(self._db.value("SELECT count(*) > 1 FROM account"))
 
     def by_email(self, email: str) -> Account | None:
         return self._db.one(Account, "SELECT * FROM account_view WHERE email = ?", (email,))
@@ -13114,7 +13197,14 @@ class Tracker(Worker):
                 4 * self._size,
             )
         ]
-        jobs = {job.id: job for job in schedule_jobs(waiting, self._busy, self._size, limit)}
+        begun = schedule_jobs(
+            waiting,
+            self._busy,
+            self._size,
+            limit,
+            are_shared=self.store.accounts.are_several(),
+        )
+        jobs = {job.id: job for job in begun}
         for source in (
             self.store.sources.claim(list(jobs), self._claimant, now, now) if jobs else ()
         ):
@@ -14878,7 +14968,14 @@ class Courier(Worker):
             key=lambda job: self._served_at.get(job.id, 0.0),
         )
         most = (self._WORKERS + 1) // 2  # of those that fail, whose jobs have one host
-        for job in schedule_jobs(waiting, self._busy, self._WORKERS, most):
+        begun = schedule_jobs(
+            waiting,
+            self._busy,
+            self._WORKERS,
+            most,
+            are_shared=self.store.accounts.are_several(),
+        )
+        for job in begun:
             self._served_at[job.id] = time.monotonic()
             self._submit(job, self._serve_alone, job.id)
         return min([self._idle_seconds, *pauses.values()])
@@ -16400,16 +16497,23 @@ class Context:
 
     def waiting(self, account_id: str) -> contextlib.AbstractContextManager[bool]:
         """Whether a request of the account may wait for another server in the block."""
-        return self.waits.slot(account_id, self.settings.quota_of("lookups"))
+        return self.waits.slot(
+            account_id,
+            at_once=self.settings.quota_of("lookups"),
+            is_shared=self.store.accounts.are_several(),
+        )
 
     def turn(
-        self, name: str, at_once: int = sys.maxsize
+        self, account_id: str, work: str = "", *, at_once: int = sys.maxsize
     ) -> contextlib.AbstractContextManager[bool]:
-        """Wait for another server, or work long, in the block. Raises TooMany, also if ``at_once`` do."""
+        """Wait for another server, or work long, in the block. Raises TooMany where that may not be now, also
+        if the account does that ``work`` ``at_once`` so often already."""
         return self.waits.slot(
-            name,
-            min(at_once, self.settings.quota_of("lookups")),
-            "Other work of this account is under way. Try again when it is done.",
+            account_id,
+            work,
+            at_once=min(at_once, self.settings.quota_of("lookups")),
+            is_shared=self.store.accounts.are_several(),
+            is_required=True,
         )
 
     @property
@@ -16770,7 +16874,7 @@ def read_changes(call: Call, project: Project) -> dict[str, Any]:
     query = call.query
     since, until, number = query.text("since"), query.text("until"), query.page()
     query.check()
-    with call.context.turn(f"changes {call.account_id}", at_once=1):
+    with call.context.turn(call.account_id, "changes", at_once=1):
         span, found, total = call.context.inventory.changes(project, since, until, number)
     return span.as_json(found) | {"total_pages": total}
 
@@ -16794,7 +16898,7 @@ def add_installations(call: Call) -> dict[str, Any]:
     query.check()
     fields.check()
     account = call.account
-    with call.context.turn(f"report of {account.id}", at_once=1):
+    with call.context.turn(account.id, "report", at_once=1):
         rows = call.context.inventory.record_scan(
             account,
             place,
@@ -20679,7 +20783,7 @@ def changes_page(visit: Visit, project_id: str) -> Page:
     if not since and not project.installed:
         raise SeeOther(f"/projects/{project.id}", "Say first which version you run.")
     sections, without = list[dict[str, Any]](), list[str]()
-    with visit.context.turn(f"changes {visit.account.id}", at_once=1):
+    with visit.context.turn(visit.account.id, "changes", at_once=1):
         span, found, total = visit.context.inventory.changes(project, since, until, number)
         listed = span.unfolded(found)
         for release, blocks, hint in _note_blocks(visit, listed):
@@ -21274,7 +21378,7 @@ def import_page(visit: Visit) -> Page:
 
 def _document_page(visit: Visit, text: str, document: Mapping[str, Any]) -> Page:
     """What an export would add to the account, and a button that does."""
-    with visit.context.turn(f"report of {visit.account.id}", at_once=1):
+    with visit.context.turn(visit.account.id, "report", at_once=1):
         plan = Plan(Call(visit.context, visit.account.id, (), {}), document, is_import=True)
 
     def count(*words: str) -> str:
@@ -21288,7 +21392,7 @@ def _document_page(visit: Visit, text: str, document: Mapping[str, Any]) -> Page
         )
 
     def add() -> None:
-        with visit.context.turn(f"report of {visit.account.id}", at_once=1):
+        with visit.context.turn(visit.account.id, "report", at_once=1):
             plan.perform()
         why = next(
             (f" {step.name}: {step.reason}" for step in plan.steps if step.outcome == "failed"), ""
@@ -21324,7 +21428,7 @@ def _record_pins(visit: Visit, pins: Sequence[Pin]) -> None:
     place = read_place(visit.form.text("place"))
     if not pins:
         raise Invalid("Select at least one.")
-    with visit.context.turn(f"report of {visit.account.id}", at_once=1):
+    with visit.context.turn(visit.account.id, "report", at_once=1):
         done = visit.context.inventory.record_scan(
             visit.account,
             place,

@@ -35,6 +35,7 @@ import logging
 import math
 import os
 import pathlib
+import queue
 import random
 import re
 import re._compiler
@@ -2147,42 +2148,116 @@ def test_rate_window_starts_with_the_first_request_lasts_an_hour_and_refuses_wha
     "waiting, busy, size, begun",
     [
         # each an account, and maybe a host
-        ("A A A A A A A A A A", "", 8, "A A A A A A A A"),
-        ("A A A B B B", "A A A A A", 8, "B B B"),
-        ("A A B B C C D D E E", "", 8, "A B C D E A B C"),
+        ("A A A A A A A A A A", "", 8, "A A A A"),  # a place is free for who comes next
+        ("B B B B", "A A A A", 8, "B B"),
+        ("C C D", "A A A A B B", 8, "C D"),
+        ("A A A B B B", "A A A A A", 8, "B B"),  # it was alone when it took five
+        ("A A B B C C D D E E", "", 8, "A B C D E A B"),
         ("A B C", "D D D D D D D D", 8, ""),
         ("A1 A1 A1 A2 B1 B2 B2", "C1", 8, "A1 B2 A2"),  # two at most at a host
+        ("A1 A1 B1", "", 8, "A1 B1"),  # of which one account has one
+        ("A", "", 1, "A"),
     ],
 )
-def test_accounts_take_turns_within_the_limits_of_hosts(waiting, busy, size, begun):
+def test_accounts_take_turns_and_leave_places_free_for_each_other(waiting, busy, size, begun):
+    assert begun_of(waiting, busy, size, are_shared=True) == begun
+
+
+@pytest.mark.parametrize(
+    "waiting, busy, begun",
+    [
+        ("A A A A A A A A A A", "", "A A A A A A A A"),
+        ("A A A A", "A A A A A A A", "A"),
+        ("A1 A1 A1 A2", "", "A1 A1 A2"),
+    ],
+)
+def test_account_that_is_alone_has_the_whole_pool(waiting, busy, begun):
+    assert begun_of(waiting, busy, 8, are_shared=False) == begun
+
+
+def begun_of(waiting: str, busy: str, size: int, *, are_shared: bool) -> str:
+    """What begins of jobs, each an account and maybe a host, at which two may be."""
+
     def jobs(text: str, start: int) -> list[rt.Job]:
         return [
             rt.Job(number, one[0], one[1:] or str(-number))
             for number, one in enumerate(text.split(), start)
         ]
 
-    found = rt.schedule_jobs(jobs(waiting, 10), jobs(busy, 100), size, 2)
-    assert (
-        " ".join(f"{one.account_id}{one.host if int(one.host) > 0 else ''}" for one in found)
-        == begun
-    )
+    found = rt.schedule_jobs(jobs(waiting, 10), jobs(busy, 100), size, 2, are_shared=are_shared)
+    return " ".join(f"{one.account_id}{one.host if int(one.host) > 0 else ''}" for one in found)
 
 
-def test_few_of_an_account_and_not_all_together_wait_for_other_servers():
-    waits = rt.ConcurrencyLimit(3)
-    with (
-        waits.slot("a", 2) as first,
-        waits.slot("a", 2) as second,
-        waits.slot("a", 2) as third,
-        waits.slot("b", 2) as fourth,
-        waits.slot("b", 2) as fifth,
-    ):
-        assert (first, second, third, fourth, fifth) == (True, True, False, True, False)
-    with waits.slot("b", 1) as again:
-        assert again and waits._waiting == ["b"]
-        with pytest.raises(rt.TooMany, match="later"), waits.slot("b", 1, "later"):
-            assert False
-    assert not waits._waiting
+class Threads:
+    """Threads that each hold a slot of a limit until the block ends."""
+
+    def __init__(self, limit: rt.ConcurrencyLimit) -> None:
+        self._limit, self._ends, self._threads = limit, threading.Event(), []
+
+    def hold(self, holder: str, work: str = "", **about: Any) -> str:
+        """ "" where a thread of its own has the slot now, else why it has not."""
+        said = queue.SimpleQueue[str]()
+
+        def run() -> None:
+            try:
+                with self._limit.slot(holder, work, is_required=True, **about):
+                    said.put("")
+                    self._ends.wait(30)
+            except rt.TooMany as error:
+                said.put(str(error))
+
+        self._threads.append(threading.Thread(target=run, daemon=True))
+        self._threads[-1].start()
+        return said.get(timeout=30)
+
+    def __enter__(self) -> "Threads":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._ends.set()
+        for thread in self._threads:
+            thread.join()
+
+
+def test_slots_are_shared_by_accounts_whatever_each_does():
+    """Two accounts held all with two imports each, and the others were told of work of their own."""
+    limit = rt.ConcurrencyLimit(4)
+    own, others = limit.OWN_WORK, limit.OTHERS_WORK
+    with Threads(limit) as threads:
+        assert threads.hold("a", "import") == threads.hold("a", "changes") == ""
+        assert threads.hold("a", "report") == own, "all works of an account count together"
+        assert threads.hold("b", "import") == ""
+        assert threads.hold("b", "changes") == own
+        assert threads.hold("c") == ""
+        assert threads.hold("d") == others
+        with limit.slot("d") as may_wait:
+            assert not may_wait
+    with Threads(limit) as threads:
+        alone = [threads.hold("a", work, is_shared=False) for work in "vwxyz"]
+        assert alone == ["", "", "", "", own]
+    assert not limit._places
+
+
+def test_slot_of_a_work_is_held_as_often_as_it_may_be_at_once():
+    limit = rt.ConcurrencyLimit(8)
+    with Threads(limit) as threads:
+        assert threads.hold("a", "changes", at_once=1) == ""
+        assert threads.hold("a", "changes", at_once=1) == limit.OWN_WORK
+        assert (
+            threads.hold("a", "report", at_once=1) == threads.hold("b", "changes", at_once=1) == ""
+        )
+
+
+def test_step_of_a_work_that_has_its_slot_needs_no_other():
+    """Its thread would wait for what it holds itself."""
+    limit = rt.ConcurrencyLimit(2)
+    with Threads(limit) as threads, limit.slot("a", "changes", at_once=1) as outer:
+        assert threads.hold("b") == "" and outer
+        with limit.slot("a", at_once=1) as inner:
+            assert inner
+            assert threads.hold("a") == limit.OWN_WORK
+            with limit.slot("a", at_once=1) as twice:
+                assert not twice
 
 
 @pytest.fixture
@@ -11684,6 +11759,29 @@ def test_tracker_hands_out_below_the_limit_of_a_host_and_tends_what_it_has(world
     )  # no longer than the interval
 
 
+def a_page(world: World, account: rt.Account, url: str) -> rt.Source:
+    """What says its version on a page, which the account tracks, and which is due."""
+    name, key = rt.name_at(rt.PROVIDERS["page"], f"{url}/#v {{version}}")
+    return world.store.projects.add(account.id, "page", key, name, {})[1]
+
+
+def test_slow_hosts_of_an_account_keep_no_other_account_waiting(world, listen):
+    """More than there are places in the pool, for as long as an answer may take."""
+    ends, good = threading.Event(), listen((200, "v 1.0"))
+    slow = [listen(lambda seen: ends.wait(30) and (200, "v 1.0")) for _ in range(20)]
+    for host in slow:
+        a_page(world, world.account, host.url)
+    tracker = world.tracker(rt.Settings(allow_network=("127.0.0.0/8",)))
+    other = an_account(world.store, "you@example.org")
+    with at_work(tracker):
+        until(lambda: sum(len(host.seen) for host in slow) == tracker._size // 2)
+        theirs = a_page(world, other, good.url)
+        world.store.database.check_wakeup.set()
+        until(lambda: world.store.sources.get(theirs.id).succeeded_at)
+        assert sum(len(host.seen) for host in slow) == tracker._size // 2
+        ends.set()
+
+
 def test_check_of_all_works_at_several_hosts_within_their_limits(world, listen):
     """check asked one after the other: 24 s for 1,000 projects, where serve took 2.4 s."""
     under_way, most, four = list[str](), list[int](), threading.Barrier(4)
@@ -16708,6 +16806,25 @@ def test_hanging_receivers_do_not_delay_others(world, listen):
         world.service.fetcher.stopping.set()
 
 
+def test_slow_receivers_of_an_account_keep_no_other_account_waiting(world, listen):
+    """They accept all, after as long as an answer may take."""
+    ends, theirs = threading.Event(), an_account(world.store, "you@example.org")
+    slow, quick = listen(lambda seen: ends.wait(30) and 204), listen(204)
+    project = world.track("github", "o/p")
+    hooks = [world.webhook(f"{slow.url}/{number}", f"slow {number}") for number in range(40)]
+    put_event(world, project, "1.0", *hooks)
+    fetcher = rt.Fetcher(rt.Settings(allow_network=("127.0.0.0/8",)))
+    with at_work(courier := world.courier(post=fetcher.post)):
+        until(lambda: len(slow.seen) == courier._WORKERS // 2)
+        about = {"url": quick.url, "headers": {}, "fields": {}}
+        secret = rt.make_signing_secret()
+        hook = new_destination(world.store, theirs.id, "webhook", "hook", about, secret)
+        put_event(world, project, "1.1", hook)
+        quick.wait(1)
+        assert len(slow.seen) == courier._WORKERS // 2
+        ends.set()
+
+
 def test_due_sources_of_an_account_do_not_hide_another_s(world):
     """However many are due, also of one provider; who tracks a source first has it in its turn, then who is left."""
     other, (store, me) = an_account(world.store, "you@example.org"), (world.store, world.account)
@@ -19845,7 +19962,7 @@ def test_report_is_compared_by_the_tracker(world):
     ] == [("not compared", "not compared")]
     shown = world.visitor().get("/updates").text
     assert "It is not compared yet." in shown and "Everything is up to date" not in shown
-    with world.service._context.turn(f"report of {world.account.id}", 1):
+    with world.service._context.turn(world.account.id, "report"):
         assert world.ask("POST", "/v1/installations", items, status=429)
     world.tracker(world.service.settings)._apply_pending_rules()
     assert [one["state"] for one in world.ask("GET", "/v1/updates?all")["updates"]] == ["current"]
@@ -27718,7 +27835,7 @@ def test_what_changed_goes_on_by_pages(world, visitor):
 
 def test_one_list_of_changes_of_an_account_is_made_at_a_time(world, visitor):
     project = world.track("github", "o/a", release("1.0"), release("2.0"))
-    with world.service._context.turn(f"changes {world.account.id}"):
+    with world.service._context.turn(world.account.id, "changes"):
         assert (
             "under way"
             in world.ask("GET", f"/v1/projects/{project.id}/changes?since=1.0", status=429)[
