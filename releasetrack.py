@@ -2719,6 +2719,78 @@ class ConcurrencyLimit:
         return self.OWN_WORK if held else self.OTHERS_WORK
 
 
+@dataclasses.dataclass(eq=False)
+class _Waiter:
+    account_id: str
+
+
+class FairLock:
+    """A lock that accounts get in turn.
+
+    Of those who wait the next is one whose account has held it for the least time in its present minute. So
+    whoever holds it long, or again and again, keeps another account waiting once: until it is given back.
+    """
+
+    _LOOK = 1.0  # seconds after which who waits looks whether it must stop
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting = list[_Waiter]()  # in the order in which they came
+        self._held_since: float | None = None
+        # By account: since when the seconds count, and for how many it held the lock.
+        self._used = Recent[str, tuple[float, float]](1000)
+
+    def is_held(self) -> bool:
+        return self._held_since is not None
+
+    def acquire(
+        self, account_id: str, seconds: float, stopping: threading.Event | None = None
+    ) -> bool:
+        """Whether the lock was got, after so many seconds at most; not once the program is ``stopping``."""
+        waiter, end = _Waiter(account_id), time.monotonic() + seconds
+        with self._changed:
+            self._waiting.append(waiter)
+            try:
+                while not self._is_next(waiter):
+                    left = end - time.monotonic()
+                    if left <= 0 or (stopping and stopping.is_set()):
+                        return False
+                    self._changed.wait(min(left, self._LOOK))
+                self._held_since = time.monotonic()
+                return True
+            finally:
+                self._waiting.remove(waiter)
+                self._changed.notify_all()
+
+    def release(self, account_id: str) -> None:
+        with self._changed:
+            assert self._held_since is not None
+            now = time.monotonic()
+            since, seconds = self._usage(account_id)
+            self._used[account_id] = since, seconds + now - self._held_since
+            self._held_since = None
+            self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def held(self, account_id: str, seconds: float) -> Iterator[bool]:
+        """Whether the lock is held in the block, which begins after so many seconds at the latest."""
+        is_held = self.acquire(account_id, seconds)
+        try:
+            yield is_held
+        finally:
+            if is_held:
+                self.release(account_id)
+
+    def _usage(self, account_id: str) -> tuple[float, float]:
+        now = time.monotonic()
+        since, seconds = self._used.get(account_id, (now, 0.0))
+        return (since, seconds) if now - since < MINUTE else (now, 0.0)
+
+    def _is_next(self, waiter: _Waiter) -> bool:
+        first = min(self._waiting, key=lambda other: self._usage(other.account_id)[1])
+        return first is waiter and not self.is_held()
+
+
 class Pace:
     """At most ``requests`` in any ``seconds``."""
 
@@ -3090,6 +3162,9 @@ class Helper:
     this interpreter's lock, and memory would stay taken. It ends after a minute without a text."""
 
     SECONDS = 5  # of the processor's time for a text
+    PATIENCE = (
+        20  # seconds that a request waits for its account's turn: for the text under way, and more
+    )
     MEMORY = 1024  # MiB of address space; the largest files take half of it
     # The module of this file, wherever it is: in a folder, a package or a zip file.
     _PROGRAM = """if True:
@@ -3105,80 +3180,103 @@ class Helper:
             module.Helper.serve()"""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # held while a text is worked on
+        self._lock = FairLock()  # held while a text is worked on
         self._patience = 30.0  # seconds after which the process is killed; the machine may be busy
         self._processes: dict[
             int, subprocess.Popen[bytes]
         ] = {}  # by who started it: we may be forked
 
-    def run(self, function: Callable[..., Any], *values: Any, wait: float = -1) -> Any:
-        """What a function of this module returns for values, as JSON has it; a dataclass is the list of its
-        fields. Raises ValueError, as the function does, or at a limit; TooMany where others keep the process
-        for longer than ``wait``, or it was killed; HelperMissing."""
+    def run(
+        self,
+        function: Callable[..., Any],
+        *values: Any,
+        account_id: str = "",
+        wait: float = math.inf,
+    ) -> Any:
+        """What a function of this module returns for values of an account, which takes its turn.
+
+        As JSON has it; a dataclass is the list of its fields. Raises ValueError, as the function does, or at a
+        limit; TooMany where others keep the process for longer than ``wait``, or it was killed; HelperMissing.
+        """
         line = compact_json([function.__name__, values]).encode("utf-8", "surrogatepass") + b"\n"
-        if not self._lock.acquire(timeout=wait):
-            raise TooMany(
-                1, "The files or patterns of others take long. Try again in a few seconds."
-            )
-        try:  # again where it has just ended, after its minute
-            kind, answer = self._ask(line) or self._ask(line) or ["killed", None]
-        except OSError as error:
-            kind, answer = "missing", error
-        finally:
-            self._lock.release()
-        if kind == "done":
-            return answer
-        raise {
-            "killed": TooMany(10, "What was sent could not be read: the machine is too busy."),
-            "missing": HelperMissing(f"Files and patterns cannot be read: {answer}"),
-            "failed": RuntimeError(f"{function.__name__}: {answer}"),
-            "wrong": ValueError(answer),
-        }[kind]
+        with self._lock.held(account_id, wait) as is_free:
+            if not is_free:
+                raise TooMany(
+                    1, "The files or patterns of others take long. Try again in a few seconds."
+                )
+            try:  # again where it has just ended, after its minute
+                kind, answer = self._ask(line) or self._ask(line) or ["killed", None]
+            except OSError as error:
+                kind, answer = "missing", error
+        if kind == "killed":
+            raise TooMany(10, "What was sent could not be read: the machine is too busy.")
+        if kind == "missing":
+            raise HelperMissing(f"Files and patterns cannot be read: {answer}")
+        if kind == "failed":
+            raise RuntimeError(f"{function.__name__}: {answer}")
+        if kind == "wrong":
+            raise ValueError(answer)
+        return answer
 
     def match(
-        self, rules: Sequence[tuple[str, bool]], versions: Collection[str], wait: float = -1
+        self,
+        rules: Sequence[tuple[str, bool]],
+        versions: Collection[str],
+        *,
+        account_id: str = "",
+        wait: float = math.inf,
     ) -> tuple[set[str], dict[int, str]]:
-        """As ``match_patterns``. Raises TooMany, HelperMissing."""
-        found, problems = (
-            self.run(match_patterns, rules, list(versions), wait=wait) if rules else ((), ())
+        """As ``match_patterns``, of an account's patterns. Raises TooMany, HelperMissing."""
+        if not rules:
+            return set(), {}
+        found, problems = self.run(
+            match_patterns, rules, list(versions), account_id=account_id, wait=wait
         )
         return set(found), dict(problems)
 
     def close(self) -> None:
-        with self._lock:
-            if process := self._processes.pop(os.getpid(), None):
+        """End the process, also in the midst of a text."""
+        process = self._processes.pop(os.getpid(), None)
+        if process:
+            process.kill()
+            process.wait()
+        with self._lock.held("", 1.0) as is_free:  # else who has it closes the pipes
+            if process and is_free:
                 process.communicate()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        folder, file = os.path.split(os.path.abspath(__file__))
+        given = json.dumps([folder, os.path.splitext(file)[0], sys.path])
+        program = os.path.basename(sys.executable or "")
+        python = sys.executable
+        if not program.startswith(("python", "pypy")):  # as uWSGI
+            beside = "python{}.{}".format(*sys.version_info)
+            python = os.path.join(sys.exec_prefix, "bin", beside)
+        return subprocess.Popen(
+            [python, "-I", "-S", "-c", self._PROGRAM, given],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
 
     def _ask(self, line: bytes) -> Sequence[Any] | None:
         """``[kind, answer]`` of a line to the process; None if it had ended."""
         process = self._processes.get(os.getpid())
         if not process:
-            folder, file = os.path.split(os.path.abspath(__file__))
-            given = json.dumps([folder, os.path.splitext(file)[0], sys.path])
-            is_python = os.path.basename(sys.executable or "").startswith((
-                "python",
-                "pypy",
-            ))  # not uWSGI
-            beside = "python{}.{}".format(*sys.version_info)
-            python = sys.executable if is_python else os.path.join(sys.exec_prefix, "bin", beside)
-            process = self._processes[os.getpid()] = subprocess.Popen(
-                [python, "-I", "-S", "-c", self._PROGRAM, given],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
+            process = self._processes[os.getpid()] = self._start()
         killer = threading.Timer(self._patience, process.kill)
         killer.start()
-        said = b""
+        answer = b""
         with contextlib.suppress(BrokenPipeError):
             assert process.stdin and process.stdout
             process.stdin.write(line)
             process.stdin.flush()
-            said = process.stdout.readline()
+            answer = process.stdout.readline()
         killer.cancel()
-        if said:
-            return json.loads(said)
-        self._processes.pop(os.getpid()).communicate()  # which ignores a broken pipe
+        if answer:
+            return json.loads(answer)
+        self._processes.pop(os.getpid(), None)
+        process.communicate()  # which ignores a broken pipe
         return ["killed", None] if process.returncode == -signal.SIGKILL else None
 
     @classmethod
@@ -8626,8 +8724,9 @@ def _versions_around(pattern: str, text: str) -> Iterator[str]:
     """What stands in a text in the place of ``{version}``: a digit, and what versions have after it, up to
     the last place of what follows that leaves a version. The rest is literal, so no pattern takes long."""
     before, _, after = pattern.partition("{version}")
-    start = re.escape(before) or r"(?<![\w.])v?"
-    for match in re.finditer(start + "([0-9][0-9A-Za-z.+~_-]{0,99})", text):
+    for match in re.finditer(
+        (re.escape(before) or r"(?<![\w.])v?") + "([0-9][0-9A-Za-z.+~_-]{0,99})", text
+    ):
         versions = _cut_before(after, match) if after else [_PACKED.sub("", match[1])]
         if versions:
             numbered = filter(_NUMBERED.fullmatch, reversed(versions))
@@ -13483,7 +13582,9 @@ class Tracker(Worker):
     ) -> RuleResult:
         """What its rules and installations say. Raises ProviderError where its patterns cannot be tried."""
         try:
-            ruled_out, wrong = self.helper.match(project.exclude_version_regexp, releases)
+            ruled_out, wrong = self.helper.match(
+                project.exclude_version_regexp, releases, account_id=project.account_id
+            )
         except (TooMany, HelperMissing) as error:
             raise ProviderError(f"the patterns of a project cannot be tried. {error}") from None
         for words in wrong.values():
@@ -16527,20 +16628,18 @@ class Context:
     ) -> tuple[set[str], dict[int, str]]:
         """What patterns of the account exclude, and what is wrong with them. Raises as Helper does."""
         with self.turn(account_id, at_once=1) if rules else contextlib.nullcontext():
-            return self.helper.match(rules, versions, wait=Helper.SECONDS)
+            return self.helper.match(rules, versions, account_id=account_id, wait=Helper.PATIENCE)
 
     def pins_in(self, account_id: str, name: str, text: str) -> list[Pin]:
         """As the readers, in the helper process, one text of the account at a time. Raises as Helper does."""
         own = reader_named(self.own_readers, name)
         with self.turn(account_id, at_once=1):
-            return (
-                pins_in(name, text, {}, own)
-                if own
-                else [
-                    Pin(*pin)
-                    for pin in self.helper.run(pins_in, name, text, {}, wait=Helper.SECONDS)
-                ]
+            if own:
+                return pins_in(name, text, {}, own)
+            pins = self.helper.run(
+                pins_in, name, text, {}, account_id=account_id, wait=Helper.PATIENCE
             )
+            return [Pin(*pin) for pin in pins]
 
 
 def or_404(value: V | None) -> V:
@@ -20739,7 +20838,9 @@ def _note_blocks(
     said, lines_left, bytes_left = dict[str, str](), CHANGES_LINES, 640 * KIB
     messages = [release.note.message if release.note else "" for release in releases]
     try:
-        read = visit.context.helper.run(changes_in_notes, messages, wait=Helper.SECONDS)
+        read = visit.context.helper.run(
+            changes_in_notes, messages, account_id=visit.account.id, wait=Helper.PATIENCE
+        )
     except ValueError as error:
         raise Invalid(f"A page of these notes {error}.") from None
     for release, message, said_there in zip(releases, messages, read):
@@ -21224,7 +21325,9 @@ def _pins_to_import(visit: Visit) -> list[Pin]:
 def _read_document(visit: Visit, text: str) -> dict[str, Any]:
     """The document, read in the helper. Raises as Helper does."""
     with visit.context.turn(visit.account.id, at_once=1):
-        return visit.context.helper.run(read_document, text, wait=Helper.SECONDS)
+        return visit.context.helper.run(
+            read_document, text, account_id=visit.account.id, wait=Helper.PATIENCE
+        )
 
 
 def _import_form(read: Button) -> dict[str, Any]:

@@ -2260,6 +2260,38 @@ def test_step_of_a_work_that_has_its_slot_needs_no_other():
                 assert not twice
 
 
+def test_lock_is_given_to_the_account_that_had_it_least():
+    lock, order = rt.FairLock(), list[str]()
+
+    def use(account: str, name: str) -> None:
+        with lock.held(account, 30) as is_held:
+            order.append(name if is_held else f"not {name}")
+            time.sleep(0.01)
+
+    assert lock.acquire("a", 0)
+    threads = []
+    for account, name in (("a", "a1"), ("a", "a2"), ("b", "b1"), ("a", "a3"), ("c", "c1")):
+        threads.append(threading.Thread(target=use, args=(account, name)))
+        threads[-1].start()
+        until(lambda: len(lock._waiting) == len(threads))
+    assert not lock.acquire("d", 0.01) and lock.is_held()
+    lock.release("a")
+    for thread in threads:
+        thread.join()
+    assert order == ["b1", "c1", "a1", "a2", "a3"]
+    assert not lock.is_held() and not lock._waiting
+
+
+def test_lock_is_waited_for_no_longer_when_the_program_stops():
+    lock, stopping = rt.FairLock(), threading.Event()
+    assert lock.acquire("a", 0)
+    threading.Timer(0.1, stopping.set).start()
+    began = time.monotonic()
+    assert not lock.acquire("a", 60, stopping) and time.monotonic() - began < 30
+    lock.release("a")
+    assert lock.acquire("a", 0, stopping)
+
+
 @pytest.fixture
 def cheap_hashes(monkeypatch):
     """Passwords are hashed in no time."""
@@ -2394,9 +2426,9 @@ def test_patterns_that_take_all_the_time_are_ended_and_others_wait_for_so_long(p
     evils = [(f"^(a+)+{number}$", False) for number in range(50)]
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         ended = pool.submit(patterns.match, evils, ["a" * 199 + "-"])
-        until(patterns._lock.locked)
+        until(patterns._lock.is_held)
         with pytest.raises(rt.TooMany, match="others"):
-            patterns.match([("rc", False)], VERSIONS, 0.01)
+            patterns.match([("rc", False)], VERSIONS, wait=0.01)
         found, wrong = ended.result()
     assert (
         not found
@@ -2408,6 +2440,44 @@ def test_patterns_that_take_all_the_time_are_ended_and_others_wait_for_so_long(p
         patterns.match(evils, ["a" * 199 + "-"])
     patterns._patience = 30.0
     assert ruled_out(patterns, [("rc", False)]) == [False, True, False]
+
+
+@pytest.mark.slow
+def test_texts_of_three_accounts_that_take_all_the_time_keep_no_other_waiting_twice(patterns):
+    """Their requests were in the queue again and again, and of 24 of another account 18 were refused."""
+    evils, ends = [(f"^(a+)+{number}$", False) for number in range(5)], threading.Event()
+    ended = list[str]()
+
+    def send(account: str) -> None:
+        while not ends.is_set():
+            patterns.match(evils, ["a" * 199 + "-"], account_id=account)
+            ended.append(account)
+
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        for account in ("evil", "worse", "worst") * 2:
+            pool.submit(send, account)
+        until(lambda: len({*ended}) == 3)
+        try:
+            for _ in range(4):
+                before = len(ended)
+                found, _ = patterns.match(
+                    [("rc", False)], VERSIONS, account_id="me", wait=rt.Helper.PATIENCE
+                )
+                assert found == {"1.0-rc1"} and len(ended) <= before + 1
+        finally:
+            ends.set()
+
+
+def test_helper_ends_in_the_midst_of_a_text(patterns):
+    evils = [(f"^(a+)+{number}$", False) for number in range(50)]
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(patterns.match, evils, ["a" * 199 + "-"])
+        until(lambda: patterns._lock.is_held() and patterns._processes)
+        process = patterns._processes[os.getpid()]
+        patterns.close()
+        assert process.returncode == -signal.SIGKILL
+        with pytest.raises(rt.TooMany):
+            ended.result(30)
 
 
 # Small, and each of its services has the members of another.
@@ -33868,7 +33938,7 @@ def test_files_of_one_account_hold_nobody_up(world):
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         first = pool.submit(sent, HEAVY)
-        until(world.service.helper._lock.locked)
+        until(world.service.helper._lock.is_held)
         assert "Other work of this account is under way" in sent("nginx:1.27")
         while not first.done():
             times.append(
