@@ -106,6 +106,7 @@ import itertools
 import json
 import logging
 import math
+import queue
 import random
 import re
 import resource
@@ -2329,6 +2330,7 @@ class Source(Health):
     notes_from: str = ""  # of an image "provider name" or "none", as a person chose
     notes_source_id: int | None = None  # whose notes it gets
     labels: str = ""  # JSON: what the newest tag says of itself, and "of" which; "": not known
+    owner_id: str | None = None  # the account whose turn it is checked in; None for one of notes
 
 
 class Destination(Value):
@@ -3798,6 +3800,7 @@ _UPDATE_DESTINATION = f"""
      WHERE id = :id"""
 
 APPLICATION = 1920234091  # "rtrk": marks a database as ours
+JOB_HANGS_AFTER = 10 * MINUTE  # that a job takes, of which most take seconds
 BUSY_TIMEOUT = 3.0  # seconds that a writer waits in its process, and again for other processes
 
 # Faults of the file, its disk, or another process that uses it: https://www.sqlite.org/rescode.html
@@ -6539,6 +6542,52 @@ def logged(what: str) -> Iterator[None]:
         log.exception("%s: failed", what)
 
 
+class DaemonPool:
+    """Threads that do what is submitted. One that hangs does not keep the process from ending, as those of
+    ``concurrent.futures`` do."""
+
+    def __init__(self, size: int, name: str) -> None:
+        self._size, self._name = size, name
+        self._waiting = queue.SimpleQueue[Callable[[], None] | None]()
+        self._threads = list[threading.Thread]()
+        self._idle = threading.Semaphore(0)
+        self._is_ended = False
+
+    def submit(self, work: Callable[..., Any], about: Any) -> Future[Any]:
+        future = Future[Any]()
+        self._waiting.put(functools.partial(self._do, future, work, about))
+        if not self._idle.acquire(blocking=False) and len(self._threads) < self._size:
+            name = f"{self._name}-{len(self._threads)}"
+            self._threads.append(threading.Thread(target=self._run, name=name, daemon=True))
+            self._threads[-1].start()
+        return future
+
+    def end(self) -> None:
+        """Begin nothing more; wait for what is under way."""
+        self._is_ended = True
+        for _ in self._threads:
+            self._waiting.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _do(self, future: Future[Any], work: Callable[..., Any], about: Any) -> None:
+        if self._is_ended or not future.set_running_or_notify_cancel():
+            future.cancel()
+            return
+        try:
+            future.set_result(work(about))
+        except BaseException as error:
+            future.set_exception(error)
+
+    def _run(self) -> None:
+        do = self._waiting.get()
+        while do:
+            do()
+            do = None  # what it was about may be large
+            self._idle.release()
+            do = self._waiting.get()
+
+
 class Worker:
     """A thread that hands out to a pool what the store says is due. ``run_once`` does, and returns the
     seconds until more may be due; after a fault, ``idle_seconds`` pass. ``wakeup`` ends its sleep."""
@@ -6560,8 +6609,9 @@ class Worker:
         self._run_once, self._clock, self._jitter = run_once, clock, jitter
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        self._pool = ThreadPoolExecutor(size, thread_name_prefix=f"releasetrack-{name}")
+        self._pool = DaemonPool(size, f"releasetrack-{name}")
         self._busy: dict[Job, Future[Any]] = {}  # what the pool has; of the loop alone
+        self._begun_at = Recent[Job, float](1000)  # on the monotonic clock
         self._claimant = make_id()
 
     def start(self) -> None:
@@ -6580,7 +6630,7 @@ class Worker:
         self._wakeup.set()
 
     def join(self) -> None:
-        """End what is claimed, too: what was not done was not abandoned."""
+        """Wait for what is under way, and end what is claimed: what was not done was not abandoned."""
         if self._thread:
             self._thread.join()
         with contextlib.suppress(StoreUnavailable):
@@ -6590,10 +6640,20 @@ class Worker:
         is_running = self._thread is not None and self._thread.is_alive()
         return is_running and time.monotonic() - self.heartbeat_at < 3 * LEASE
 
+    def problem(self) -> str:
+        """What is wrong with it, or "": its loop, or a job of an account that does not end."""
+        if not self.is_alive():
+            return "does not run"
+        for job, work in list(self._busy.items()):
+            seconds = time.monotonic() - self._begun_at.get(job, math.inf)
+            if job.account_id and not work.done() and seconds >= JOB_HANGS_AFTER:
+                return f"has been busy with {job.id} for {seconds / MINUTE:.0f} minutes"
+        return ""
+
     def _run(self) -> None:
         with self._renewing(lambda: [job.id for job in list(self._busy)]):
             self._loop()
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool.end()
 
     @contextlib.contextmanager
     def _renewing(self, busy: Callable[[], Collection[Any]]) -> Iterator[None]:
@@ -6637,6 +6697,7 @@ class Worker:
 
     def _submit(self, job: Job, work: Callable[..., Any], about: Any) -> None:
         """Have the pool do a job, which is busy until it is done, and wakes the loop then."""
+        self._begun_at[job] = time.monotonic()
         self._busy[job] = self._pool.submit(work, about)
         self._busy[job].add_done_callback(lambda _: self._wakeup.set())
 
@@ -6656,6 +6717,9 @@ _SLICE = 1.0  # seconds after which a waiting exchange looks whether it must sto
 _PATIENCE = 5.0  # seconds that a request waits for its turn at a host
 # Bytes beyond which one answer is read and used at a time: JSON becomes up to 24 times as large in memory.
 _LARGE = 128 * KIB
+
+
+_LARGE_PATIENCE = MINUTE  # that a check waits for the large answers of others; then it comes again
 
 
 class HostLimit(Value):
@@ -6710,6 +6774,32 @@ def _look_up(host: str, port: int) -> list[str]:
         raise Unreachable(
             f"the address of {host} could not be looked up within {_LOOKUP:g} s"
         ) from None
+
+
+class LargeTurn(contextlib.AbstractContextManager["LargeTurn"]):
+    """The turn of a check to read and use large answers: one at a time is kept in memory, accounts in turn.
+    It begins when a large one comes, and ends with ``close``, once that was used."""
+
+    def __init__(
+        self, locks: Mapping[bool, FairLock], account_id: str, stopping: threading.Event
+    ) -> None:
+        self._locks, self._account_id, self._stopping = locks, account_id, stopping
+        self._held: FairLock | None = None
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def take(self, *, is_user_supplied: bool) -> None:
+        """Raises Throttled where the turn does not come within a minute."""
+        lock = self._locks[is_user_supplied]
+        if not lock.acquire(self._account_id, _LARGE_PATIENCE, self._stopping):
+            raise Throttled("its answer is large, and large ones of others took a minute", MINUTE)
+        self._held = lock
+
+    def close(self) -> None:
+        if self._held:
+            self._held.release(self._account_id)
+            self._held = None
 
 
 class _Exchange:
@@ -7050,7 +7140,7 @@ class Fetcher:
         self._clock, self._least_wait = clock, least_wait
         self._lock = threading.Lock()
         self._hosts = Recent[str, _Host](1000)
-        self._large = {False: threading.Lock(), True: threading.Lock()}  # True: of users' servers
+        self._large = {False: FairLock(), True: FairLock()}  # True: of users' servers
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
@@ -7086,7 +7176,7 @@ class Fetcher:
         return context
 
     def fetch(
-        self, request: Request, is_trusted: bool = True, large: contextlib.ExitStack | None = None
+        self, request: Request, is_trusted: bool = True, large: LargeTurn | None = None
     ) -> Answer:
         """What a provider answers, redirects followed and gzip undone. ``is_trusted``: also from private
         addresses. ``large``: closed once a large answer was used. Raises Unreachable, Throttled."""
@@ -7107,6 +7197,10 @@ class Fetcher:
         finally:
             slots.release()
         return self._apply_rate_limit(host, answer, is_of_picture=bool(request.hosts))
+
+    def large_turn(self, account_id: str) -> LargeTurn:
+        """For a check that counts as one of this account."""
+        return LargeTurn(self._large, account_id, self.stopping)
 
     def post(self, request: Request | Mail, is_trusted: bool) -> Answer:
         """What a receiver answers to a notification, with the beginning of its body. Raises Unreachable."""
@@ -7173,14 +7267,14 @@ class Fetcher:
             seconds, most_bytes, self._settings, is_trusted, self.stopping, lambda: self._tls
         )
 
-    def _follow(
-        self, request: Request, is_trusted: bool, large: contextlib.ExitStack | None
-    ) -> Answer:
+    def _follow(self, request: Request, is_trusted: bool, large: LargeTurn | None) -> Answer:
         """The answer at the end of the redirects, each hop judged like the first."""
         exchange = self._exchange(PROVIDER_SECONDS, request.max_response_bytes, is_trusted)
-        asked, lock = request.url, self._large[request.is_user_supplied]
+        asked = request.url
         if large:
-            exchange.wait_for_large_slot = functools.partial(large.enter_context, lock)
+            exchange.wait_for_large_slot = functools.partial(
+                large.take, is_user_supplied=request.is_user_supplied
+            )
         exchange.address = request.named_by
         contact = f"; {self._settings.contact}" if self._settings.contact else ""
         request = dataclasses.replace(
@@ -11668,6 +11762,13 @@ def with_notes(
     return found
 
 
+def as_noted(release: Release, noted: Release) -> Release:
+    """An image's release that is news, with the note, date and CVEs of ``noted``, the same with its note."""
+    fixes_something = noted.note or not release.is_updated  # another build of a release does not
+    cves = noted.cve if fixes_something else ()
+    return dataclasses.replace(release, note=noted.note, date=noted.date, cve=cves)
+
+
 # ---- what is installed
 def newer_versions(
     mine: str, releases: Mapping[str, Release], rules: VersionRules, with_prereleases: bool = False
@@ -12894,6 +12995,7 @@ HOST_LIMITS.update(
     )
 )
 
+CHECK_SECONDS = 3 * MINUTE  # of one check, after which it asks nothing more
 _FAULT_LIMIT = 10  # requests that fail, after which no further record or product is asked for
 # One at a time.
 _JUDGING, _ADVISING, _PICTURING = (Job(id_, "", "") for id_ in ("judging", "advising", "picturing"))
@@ -13098,6 +13200,29 @@ class Advisor:
             self.store.projects.record_advice(project, change)
 
 
+class _Conversation:
+    """What one check asks, within its time, and what is left of the quota then."""
+
+    def __init__(self, fetcher: Fetcher, source: Source, large: LargeTurn) -> None:
+        self._fetcher, self._is_trusted, self._large = fetcher, source.is_trusted, large
+        self._ends_at = time.monotonic() + CHECK_SECONDS
+        self.quota_left: int | None = None
+
+    def ask(self, request: Request) -> Answer:
+        self.let_go()
+        if time.monotonic() > self._ends_at:
+            raise Unreachable(f"the check took longer than {CHECK_SECONDS / MINUTE:g} minutes")
+        answer = self._fetcher.fetch(request, self._is_trusted, self._large)
+        left = requests_left(answer.headers)
+        if left is not None:
+            self.quota_left = left
+        return answer
+
+    def let_go(self) -> None:
+        """The last answer was used."""
+        self._large.close()
+
+
 class ImageNotes:
     """Finds the repositories whose releases the tags of images are."""
 
@@ -13127,57 +13252,84 @@ class ImageNotes:
         known: Collection[str],
         tags: Mapping[str, Release],
         undated: Collection[str],
-        ask: Callable[[Request], Answer],
+        conversation: "_Conversation",
     ) -> tuple[dict[str, Release], CheckResult]:
         """``(the tags with their notes, of a result what is about them)``. With the image the source of its
         notes is checked, where that is almost due or had none for a new tag."""
-        noted, store, tracker = self._known(image, tags), self._tracker.store, self._tracker
-        newest, now = (
-            max(tags.values(), key=lambda one: one.place or 0, default=None),
-            tracker._clock(),
-        )
+        noted, now = self._known(image, tags), self._tracker._clock()
+        newest = max(tags.values(), key=lambda release: release.place or 0, default=None)
         if newest and not noted.is_sure:
-            image = dataclasses.replace(image, labels=self._labels(image, provider, newest, ask))
+            labels = self._labels(image, provider, newest, conversation.ask)
+            image = dataclasses.replace(image, labels=labels)
             noted = self._known(image, tags)
-        numbered = provider.dialect.versions.parts
-        new = {
-            tag
-            for tag, one in tags.items()
-            if known and tag not in known and numbered(tag).numbers and not one.is_prerelease
-        }
-
-        def missed_at() -> float:
-            return store.sources.note_missed_at(image.id) if new <= noted.releases.keys() else now
-
-        checked = list[int]()  # of a renamed repository the source may be another one then
-        while (
-            (source := noted.source)
-            and source.id not in checked
-            and len(checked) < 2
-            and not (source.error and source.next_check_at > now)
-            and (
-                missed_at() + DAY > now
-                or source.next_check_at <= now + tracker._interval_of(source) / 4
-            )
-        ):
-            checked.append(source.id)
-            with tracker._renewing(lambda: checked):
-                for claimed in store.sources.claim(checked[-1:], tracker._claimant, now):
-                    tracker.check(claimed)
-            store.sources.await_check(source.id, now, FIRST_CHECK_WAIT)  # by another
-            noted = self._known(image, tags)
+        conversation.let_go()  # another check, in this thread, may wait for what this one holds
+        new_tags = self._new_finals(provider, known, tags)
+        noted = self._checked(image, tags, noted, new_tags)
         source_id = noted.source.id if noted.source else None
-        retries = [
-            at for wait in NOTES_WAITS if noted.releases and (at := missed_at() + wait) > now
-        ]
-        read_notes = functools.partial(store.releases.notes, source_id or 0)
+        retry_at = math.inf
+        if noted.releases:
+            missed_at = self._missed_at(image, noted, new_tags)
+            retries = [missed_at + wait for wait in NOTES_WAITS if missed_at + wait > now]
+            retry_at = min(retries, default=math.inf)
+        labels = image.labels
+        if not labels and (noted.is_sure or not newest):
+            labels = "{}"  # they need not be asked for
+        read_notes = functools.partial(self._tracker.store.releases.notes, source_id or 0)
         return with_notes(tags, noted, undated, read_notes), CheckResult(
-            min(retries, default=math.inf),
+            retry_at,
             notes_from=image.notes_from,
             notes_state=noted.state,
             notes_source_id=source_id,
-            labels=image.labels or "{}" * (noted.is_sure or not newest),
+            labels=labels,
         )
+
+    @staticmethod
+    def _new_finals(
+        provider: Provider, known: Collection[str], tags: Mapping[str, Release]
+    ) -> set[str]:
+        """The tags of final versions that came since the first check, and so should have a note."""
+        if not known:
+            return set()
+        parts = provider.dialect.versions.parts
+        finals = [tag for tag, release in tags.items() if not release.is_prerelease]
+        return {tag for tag in finals if tag not in known and parts(tag).numbers}
+
+    def _missed_at(self, image: Source, noted: Noted, new_tags: set[str]) -> float:
+        """When the newest tag was found that has no note; 0 for never."""
+        if not new_tags <= noted.releases.keys():
+            return self._tracker._clock()
+        return self._tracker.store.sources.note_missed_at(image.id)
+
+    def _checked(
+        self, image: Source, tags: Mapping[str, Release], noted: Noted, new_tags: set[str]
+    ) -> Noted:
+        """What is known of the notes once their source was checked, where that is worth a check."""
+        checked = list[int]()
+        for _ in range(2):  # of a renamed repository the source may be another one then
+            source = noted.source
+            if source is None or source.id in checked:
+                break
+            if not self._is_worth_a_check(source, self._missed_at(image, noted, new_tags)):
+                break
+            checked.append(source.id)
+            self._check(source, image.owner_id or "")
+            noted = self._known(image, tags)
+        return noted
+
+    def _is_worth_a_check(self, source: Source, missed_at: float) -> bool:
+        now = self._tracker._clock()
+        if source.error and source.next_check_at > now:
+            return False  # it is backed off
+        is_almost_due = source.next_check_at <= now + self._tracker._interval_of(source) / 4
+        return is_almost_due or missed_at + DAY > now
+
+    def _check(self, source: Source, account_id: str) -> None:
+        """Check the source of notes, as a job of the image's account, or wait for another that does."""
+        tracker, now = self._tracker, self._tracker._clock()
+        with tracker._renewing(lambda: [source.id]):
+            for claimed in tracker.store.sources.claim([source.id], tracker._claimant, now):
+                tracker.check(claimed, account_id)
+        tracker.store.sources.await_check(source.id, now, FIRST_CHECK_WAIT)
 
     def _labels(
         self, image: Source, provider: Provider, newest: Release, ask: Callable[[Request], Answer]
@@ -13198,6 +13350,11 @@ class ImageNotes:
             log.info("source %s/%s: labels: %s", image.provider, image.name, error)
             is_later = isinstance(error, (Throttled, Unreachable))
             return image.labels if is_later or "of" in found else compact_json({"failed_at": now})
+
+
+def _lacks_labels(source: Source, provider: Provider) -> bool:
+    """Whether nobody could look yet for the notes of an image."""
+    return provider.dialect.has_images and (not source.labels or "failed_at" in source.labels)
 
 
 class Tracker(Worker):
@@ -13342,12 +13499,12 @@ class Tracker(Worker):
                 raise
         self._apply_pending_rules()
 
-    def check(self, source: Source) -> list[Release] | None:
-        """Check a claimed source and record it: the releases that are news, or None. Never raises."""
+    def check(self, source: Source, account_id: str = "") -> list[Release] | None:
+        """Check a claimed source and record it: the releases that are news, or None. Never raises.
+        ``account_id``: whose turn it takes, if it is not its owner's."""
         events, news = list[Event](), None
-        with (
-            contextlib.ExitStack() as large
-        ):  # until an error is recorded: it holds the answer, too
+        # Until an error is recorded: it holds the answer, too.
+        with self.fetcher.large_turn(account_id or source.owner_id or "") as large:
             try:
                 events, news = self._check(source, large)
             except StoreUnavailable as error:  # nothing can be recorded; the claim runs out
@@ -13397,132 +13554,124 @@ class Tracker(Worker):
             for subscriber in self.store.projects.subscribers(source.id)
         ]
 
-    def _check(
-        self, source: Source, large: contextlib.ExitStack
-    ) -> tuple[list[Event], list[Release]]:
+    def _check(self, source: Source, large: LargeTurn) -> tuple[list[Event], list[Release]]:
         """Ask, compare, decide and record: ``(events for listeners, releases that are news)``.
         ``large``: held while a large answer is used."""
-        quota_left = None
         provider = self._providers.get(source.provider)
         if provider is None:
             raise ProviderError(unknown_provider(source.provider))
-
-        def ask(request: Request) -> Answer:
-            nonlocal quota_left
-            large.close()
-            answer = self.fetcher.fetch(request, source.is_trusted, large)
-            left = requests_left(answer.headers)
-            quota_left = quota_left if left is None else left
-            return answer
-
+        conversation = _Conversation(self.fetcher, source, large)
         # Read when it is needed: where nothing has changed that is rare, and a check takes half the CPU time.
         read_known = functools.cache(lambda: self.store.releases.known(source.id))
-        token = provider_token(self._settings, provider)
-        kept = self._kept.pop(source.id, {})
-        installed = (
-            {
-                one.version
-                for project in self.store.projects.with_rules(source.id)
-                for one in project.installed
-            }
-            - {""}
-            if provider.dialect.has_images
-            else ()
+        listing = self._list(source, provider, conversation, read_known)
+        if listing is None and source.notes_source_id:  # all is as it was, but for the notes
+            listing = Listing(
+                [release for release in read_known().values() if not release.gone_at],
+                Answer("", 304, {"etag": source.etag or ""}, asked=source.etag_url or ""),
+            )
+        interval = self._interval_of(source) * (1 + self._jitter() / 10)
+        result = CheckResult(
+            self._clock() + interval, source.etag_url, source.etag, conversation.quota_left
         )
+        if listing is None:
+            return self._record(source, result, [])
+        known, versions = read_known(), provider.dialect.versions
+        after, news = compare(known, listing, self._clock(), versions.of(source.name))
+        if self._needs_notes(source, provider, has_changed=after != known):
+            after, about = self._noted(source, provider, listing, known, after, conversation)
+            news = [as_noted(release, after[release.version]) for release in news]
+            result = dataclasses.replace(
+                about,
+                next_check_at=min(result.next_check_at, about.next_check_at),
+                quota_left=conversation.quota_left,
+            )
+        result = dataclasses.replace(result, before=known, after=after)
+        return self._decide(source, provider, listing, news, result)
+
+    def _list(
+        self,
+        source: Source,
+        provider: Provider,
+        conversation: _Conversation,
+        read_known: Callable[[], Mapping[str, Release]],
+    ) -> Listing | None:
+        """What the provider lists; None where nothing has changed."""
+        kept, installed = self._kept.pop(source.id, {}), set[str]()
+        if provider.dialect.has_images:
+            for project in self.store.projects.with_rules(source.id):
+                installed |= {installation.version for installation in project.installed}
         # That of a forge's releases says nothing about its tags, so once a day it is ignored.
         is_old = (source.succeeded_at or 0.0) // DAY != self._clock() // DAY
-        is_new = provider.dialect.has_images and (  # nobody could look for its notes
-            not source.labels or "failed_at" in source.labels
-        )
-        etag = (
-            None if is_new or (is_old and "/releases?" in (source.etag_url or "")) else source.etag
-        )
+        is_of_releases = "/releases?" in (source.etag_url or "")
+        is_ignored = _lacks_labels(source, provider) or (is_old and is_of_releases)
         listing = self._listed(
             provider,
-            token,
+            provider_token(self._settings, provider),
             lambda token: releases_of(
                 provider,
                 source.name,
-                ask,
+                conversation.ask,
                 token,
                 read_known,
                 source.etag_url,
-                etag,
+                None if is_ignored else source.etag,
                 kept,
-                installed,
+                installed - {""},
             ),
         )
         if kept:
             self._kept[source.id] = kept
-        result = CheckResult(
-            self._clock() + self._interval_of(source) * (1 + self._jitter() / 10),
-            source.etag_url,
-            source.etag,
-            quota_left,
-        )
-        if listing is None and source.notes_source_id:  # all is as it was, but for the notes
-            listing = Listing(
-                [one for one in read_known().values() if not one.gone_at],
-                Answer("", 304, {"etag": source.etag or ""}, asked=source.etag_url or ""),
-            )
-        if listing is None:
-            return self._record(source, result, [])
-        known = read_known()
-        after, news = compare(
-            known, listing, self._clock(), provider.dialect.versions.of(source.name)
-        )
-        if is_new or source.notes_source_id or (provider.dialect.has_images and after != known):
-            large.close()
-            undated, about = (
-                {one.version for one in listing.releases if not one.date},
-                CheckResult(math.inf),
-            )
-            with logged(f"source {source.id}: its notes"):  # which it can be announced without
-                after, about = self._notes.find(source, provider, known, after, undated, ask)
-            # The same release that was built again fixes nothing.
-            news = [
-                dataclasses.replace(
-                    one,
-                    note=copy.note,
-                    date=copy.date,
-                    cve=copy.cve if (copy.note or not one.is_updated) else (),
-                )
-                for one in news
-                for copy in (after[one.version],)
-            ]
-            result = dataclasses.replace(
-                about,
-                next_check_at=min(result.next_check_at, about.next_check_at),
-                quota_left=quota_left,
-            )
-        verdicts = (
-            {}
-            if after == known
-            else {
-                project.id: self._verdicts(project, provider, after)
-                for project in self.store.projects.with_rules(source.id)
-            }
-        )
-        news, events = self._events(
-            source, provider, known, news, verdicts, gap_of(listing, known, provider, token)
-        )
+        return listing
+
+    @staticmethod
+    def _needs_notes(source: Source, provider: Provider, *, has_changed: bool) -> bool:
+        if source.notes_source_id or _lacks_labels(source, provider):
+            return True
+        return provider.dialect.has_images and has_changed
+
+    def _noted(
+        self,
+        source: Source,
+        provider: Provider,
+        listing: Listing,
+        known: Mapping[str, Release],
+        after: dict[str, Release],
+        conversation: _Conversation,
+    ) -> tuple[dict[str, Release], CheckResult]:
+        """As ``ImageNotes.find``. An image can be announced without its notes, whatever is wrong with them."""
+        conversation.let_go()
+        undated = {release.version for release in listing.releases if not release.date}
+        with logged(f"source {source.id}: its notes"):
+            return self._notes.find(source, provider, known, after, undated, conversation)
+        return after, CheckResult(math.inf)
+
+    def _decide(
+        self,
+        source: Source,
+        provider: Provider,
+        listing: Listing,
+        news: list[Release],
+        result: CheckResult,
+    ) -> tuple[list[Event], list[Release]]:
+        """Record a result, with the verdicts and events that follow from it; as of ``_check``."""
+        known, verdicts = result.before, dict[str, RuleResult]()
+        if result.after != known:
+            for project in self.store.projects.with_rules(source.id):
+                verdicts[project.id] = self._verdicts(project, provider, result.after)
+        gap = gap_of(listing, known, provider, provider_token(self._settings, provider))
+        news, events = self._events(source, provider, known, news, verdicts, gap)
         answer = listing.cache_validator
         headers = answer.headers if answer else {}
-        return self._record(
-            source,
-            dataclasses.replace(
-                result,
-                before=known,
-                after=after,
-                etag_url=answer.asked if answer else None,
-                etag=headers.get("etag") or headers.get("last-modified"),
-                verdicts=verdicts,
-                events=events,
-                renamed=self._renamed(provider, source, listing),
-                news=[one.version for one in news],
-            ),
-            news,
+        result = dataclasses.replace(
+            result,
+            etag_url=answer.asked if answer else None,
+            etag=headers.get("etag") or headers.get("last-modified"),
+            verdicts=verdicts,
+            events=events,
+            renamed=self._renamed(provider, source, listing),
+            news=[release.version for release in news],
         )
+        return self._record(source, result, news)
 
     def _events(
         self,
@@ -23875,6 +24024,7 @@ class BackgroundCount:
 
 
 Listener = Callable[[Mapping[str, Any]], None]
+STOP_SECONDS = 6.0  # that the end of a service waits for what is under way
 
 
 def _refuse_taken(what: str, own: Sequence[str], known: Collection[str], pattern: str) -> None:
@@ -24268,10 +24418,19 @@ class Service(contextlib.AbstractContextManager["Service"]):
         self.fetcher.stopping.set()
 
     def stop(self) -> None:
-        """End the threads and close the store. What is under way ends, or is done again at the next start."""
+        """End the threads and close the store. What is under way ends, or is done again at the next start.
+        Nothing is waited for longer than ``STOP_SECONDS``: all threads are daemons."""
         if self._started_in not in (0, os.getpid()):
             return
         self.ask_to_stop()
+        ending = threading.Thread(target=self._end, name="releasetrack-end", daemon=True)
+        ending.start()
+        ending.join(STOP_SECONDS)
+        if ending.is_alive():
+            log.warning("service: it ends though not all that is under way did")
+
+    @logged("service: its end")
+    def _end(self) -> None:
         self.tracker.join()
         self.courier.join()
         for thread in self._threads:
@@ -24282,14 +24441,10 @@ class Service(contextlib.AbstractContextManager["Service"]):
 
     def health(self) -> dict[str, str]:
         """The state of the store and of the two threads: "ok", "not started" or what is wrong."""
-        return {"store": self.store.database.problem() or "ok"} | {
-            name: "not started"
-            if not self._started_in
-            else "ok"
-            if worker.is_alive()
-            else "does not run"
-            for name, worker in (("tracker", self.tracker), ("courier", self.courier))
-        }
+        states = {"store": self.store.database.problem() or "ok"}
+        for name, worker in (("tracker", self.tracker), ("courier", self.courier)):
+            states[name] = (worker.problem() or "ok") if self._started_in else "not started"
+        return states
 
 
 def trim_memory() -> None:
@@ -25072,7 +25227,7 @@ def serve(settings: Settings) -> None:
                     flush=True,
                 )
         server.run()
-        send_answers(server, seconds=5)
+        send_answers(server, seconds=3)
     print("stopped", flush=True)
 
 

@@ -1044,6 +1044,7 @@ EDGES = [
     ("courier", "_serve_alone"),
     ("courier", "attempt"),
     ("security", "_answer"),
+    ("store", "_do"),
     ("store", "_loop"),
     ("store", "logged"),
     ("tracker", "check"),
@@ -11852,6 +11853,53 @@ def test_slow_hosts_of_an_account_keep_no_other_account_waiting(world, listen):
         ends.set()
 
 
+def test_large_answers_are_read_in_turn_by_account(world, listen):
+    """An account with many of them kept those of another waiting behind all, in the pool of all checks."""
+    large = (200, "v 1.0" + "x" * 2 * rt._LARGE)
+    servers = [listen(large) for _ in range(6)]
+    mine = [a_page(world, world.account, server.url) for server in servers[:5]]
+    other = an_account(world.store, "you@example.org")
+    theirs = a_page(world, other, servers[5].url)
+    tracker = world.tracker(rt.Settings(allow_network=("127.0.0.0/8",)))
+    lock, order = tracker.fetcher._large[True], list[int]()
+    record_check = world.store.sources.record_check
+
+    def record(source_id: int, *about: Any) -> Any:
+        order.append(source_id)
+        return record_check(source_id, *about)
+
+    world.store.sources.record_check = record
+    assert lock.acquire(world.account.id, 0)
+    time.sleep(0.01)
+    with at_work(tracker):
+        until(lambda: len(lock._waiting) == 6)
+        lock.release(world.account.id)
+        until(lambda: len(order) == 6)
+    assert order[0] == theirs.id and {*order[1:]} == {source.id for source in mine}
+
+
+def test_large_answer_that_waits_too_long_comes_again(world, listen, monkeypatch):
+    monkeypatch.setattr(rt, "_LARGE_PATIENCE", 0.1)
+    server = listen((200, "v 1.0" + "x" * 2 * rt._LARGE))
+    source, tracker = a_page(world, world.account, server.url), world.tracker(rt.Settings())
+    lock = tracker.fetcher._large[True]
+    assert lock.acquire("another", 0)
+    after, news = check_now(tracker, source.id)
+    assert news == [] and "large ones of others" in after.error and after.failures == 0
+    assert 0 < after.next_check_at - time.time() <= rt.MINUTE
+    lock.release("another")
+    assert check_now(tracker, source.id)[0].error is None and not lock.is_held()
+
+
+def test_check_asks_nothing_more_once_its_time_is_up(world, listen, monkeypatch):
+    """Each of many answers may take half a minute, and a job of ten minutes is one that hangs."""
+    monkeypatch.setattr(rt, "CHECK_SECONDS", -1.0)
+    server = listen((200, "v 1.0"))
+    source = a_page(world, world.account, server.url)
+    after, _ = check_now(world.tracker(rt.Settings()), source.id)
+    assert "took longer than" in after.error and not server.seen
+
+
 def test_check_of_all_works_at_several_hosts_within_their_limits(world, listen):
     """check asked one after the other: 24 s for 1,000 projects, where serve took 2.4 s."""
     under_way, most, four = list[str](), list[int](), threading.Barrier(4)
@@ -13320,6 +13368,25 @@ def test_image_gets_the_notes_of_the_repository_that_its_label_names(noting):
     assert (
         noting.world.store.releases.known(image.source_id)["1.0.0"].date == "2026-03-01T10:00:00Z"
     )
+
+
+def test_image_with_large_labels_gets_notes_of_a_large_repository(noting, caplog):
+    """The check of the notes waited for the turn that the check of the image had, in the same thread, for ever."""
+    registry, forge, store = noting.registry, noting.forge, noting.world.store
+    forge.publish("o/app", "1.0.0", "1.1.0", body="Note. " * 40_000)
+    source = f"{forge.listener.url}/o/app"
+    registry.push(
+        "me/app", "1.0.0", "1.1.0", at="config", source=source, description="x" * 200_000
+    )
+    providers = (f"github=forgejo:{forge.listener.url}", f"mine=oci:{registry.listener.url}")
+    tracker = noting.world.tracker(rt.Settings(provider=providers), noting.clock)
+    _, image = store.projects.add(noting.world.account.id, "mine", "me/app", "me/app", {})
+    (claimed,) = store.sources.claim([image.id], tracker._claimant, noting.clock())
+    began = time.monotonic()
+    assert tracker.check(claimed) == [] and not store.sources.get(image.id).error
+    assert time.monotonic() - began < rt._LARGE_PATIENCE / 2
+    assert store.releases.notes(image.id, ["1.0.0"]) and "took a minute" not in caplog.text
+    assert not any(lock.is_held() for lock in tracker.fetcher._large.values())
 
 
 def test_image_is_asked_for_its_labels_only_where_its_newest_tag_changed(noting):
@@ -28992,6 +29059,69 @@ def test_serve_prints_a_setup_link_until_an_account_and_ends_cleanly_however_oft
         )
 
 
+HANGING = """
+import sys, time
+import releasetrack
+
+class Hanging(releasetrack.Service):
+    def start(self):
+        super().start()
+        for worker in (self.tracker, self.courier):
+            worker._submit(releasetrack.Job("hangs", "a", "b"), time.sleep, 999)
+
+releasetrack.Service = Hanging
+releasetrack.main(sys.argv[1:])
+"""
+
+
+@pytest.mark.slow
+def test_serve_ends_within_ten_seconds_where_a_thread_hangs(tmp_path):
+    """A thread that waited for what it held itself kept the program alive for ever after SIGTERM."""
+    program = (sys.executable, "-c", HANGING)
+    process = Process(tmp_path / "a.db", program=program, cwd=PROGRAM.parent)
+    began = time.monotonic()
+    assert process.end() == 0 and time.monotonic() - began < 15
+    assert "not all that is under way" in process.said()
+
+
+def test_stop_waits_no_longer_than_it_may(world, monkeypatch):
+    monkeypatch.setattr(rt, "STOP_SECONDS", 0.2)
+    service, ends = world.service, threading.Event()
+    service.start()
+    service.tracker._submit(rt.Job("hangs", "a", "b"), ends.wait, 60)
+    began = time.monotonic()
+    service.stop()
+    assert time.monotonic() - began < 30
+    ends.set()
+
+
+def test_pool_of_daemons_does_what_is_submitted_and_ends():
+    pool, ends, begun = rt.DaemonPool(2, "a test"), threading.Event(), list[int]()
+
+    def work(number: int) -> int:
+        begun.append(number)
+        ends.wait(30)
+        return 6 // number
+
+    futures = [pool.submit(work, number) for number in (1, 2, 0)]
+    until(lambda: len(begun) == 2)
+    assert all(thread.daemon for thread in pool._threads) and not futures[2].running()
+    ends.set()
+    assert [future.result(30) for future in futures[:2]] == [6, 3]
+    assert isinstance(futures[2].exception(30), ZeroDivisionError)
+    assert pool.submit(work, 3).result(30) == 2 and len(pool._threads) == 2
+    pool.end()
+    assert not any(thread.is_alive() for thread in pool._threads)
+
+
+def test_pool_that_ends_begins_nothing_more():
+    pool, ends = rt.DaemonPool(1, "a test"), threading.Event()
+    first, second = (pool.submit(ends.wait, 30) for _ in range(2))
+    threading.Timer(0.1, ends.set).start()
+    pool.end()
+    assert first.result(30) and second.cancelled()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "file, flags, is_module",
@@ -30352,6 +30482,15 @@ def test_health_reports_what_does_not_work(tmp_path):
 
         until(hangs)
     until(lambda: health()[0] == 200)
+    for name, worker in (("tracker", service.tracker), ("courier", service.courier)):
+        ends, job = threading.Event(), rt.Job(f"job of {name}", world.account.id, "a host")
+        worker._submit(job, ends.wait, 30)
+        assert health()[0] == 200
+        worker._begun_at[job] -= rt.JOB_HANGS_AFTER + rt.MINUTE
+        status, found = health()
+        assert (status, found[name]) == (503, f"has been busy with job of {name} for 11 minutes")
+        ends.set()
+        until(lambda: health()[0] == 200)
     service.courier.stop()
     service.courier.join()
     assert (
