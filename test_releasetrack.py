@@ -13375,9 +13375,7 @@ def test_image_with_large_labels_gets_notes_of_a_large_repository(noting, caplog
     registry, forge, store = noting.registry, noting.forge, noting.world.store
     forge.publish("o/app", "1.0.0", "1.1.0", body="Note. " * 40_000)
     source = f"{forge.listener.url}/o/app"
-    registry.push(
-        "me/app", "1.0.0", "1.1.0", at="config", source=source, description="x" * 200_000
-    )
+    registry.push("me/app", "1.0.0", "1.1.0", at="config", source=source, description="x" * 200_000)
     providers = (f"github=forgejo:{forge.listener.url}", f"mine=oci:{registry.listener.url}")
     tracker = noting.world.tracker(rt.Settings(provider=providers), noting.clock)
     _, image = store.projects.add(noting.world.account.id, "mine", "me/app", "me/app", {})
