@@ -34403,7 +34403,9 @@ def test_answers_under_way_are_sent_when_the_service_is_stopped(serve, listen, w
 
 
 # The costliest request that is known for each page and route: its path, and what is sent. {names} are filled in.
-LISTED = "\n".join(f"https://x.example/%{number:x}" for number in range(30_000))
+LONG_LIST = "https://github.com/new/project\n" + "\n".join(
+    f"https://x.example/%{number:x}" for number in range(30_000)
+)
 COSTLIEST: dict[str, tuple[str, Any]] = {
     "GET /setup": ("/setup?token=x", None),
     "POST /setup": ("/setup?token=x", {"do": "make", "password": "p" * 1000}),
@@ -34414,7 +34416,7 @@ COSTLIEST: dict[str, tuple[str, Any]] = {
     "POST /confirm": ("/confirm", {"do": "confirm", "password": "wrong"}),
     "GET /": ("/?q=aa+bb+cc+dd+ee+ff+gg+hh", None),
     "POST /": ("/?q=note", {"do": "all"}),
-    "GET /projects/<project_id>/note": ("/projects/{large}/note?version={version}", None),
+    "GET /projects/<project_id>/note": ("/projects/{large}/note?version={noted}", None),
     "GET /updates": ("/updates?place=place+1", None),
     "POST /updates": ("/updates", {"do": "containers"}),
     "GET /projects/<project_id>/update": ("/projects/{large}/update", None),
@@ -34431,7 +34433,7 @@ COSTLIEST: dict[str, tuple[str, Any]] = {
         {"do": "add", "name": "\n".join(f"https://x.example/{number}" for number in range(200))},
     ),
     "GET /projects/import": ("/projects/import", None),
-    "POST /projects/import": ("/projects/import", {"do": "preview", "text": LISTED}),
+    "POST /projects/import": ("/projects/import", {"do": "preview", "text": LONG_LIST}),
     "GET /projects/<project_id>": ("/projects/{large}?q=a1&final=yes", None),
     "POST /projects/<project_id>": (
         "/projects/{large}",
@@ -34465,7 +34467,10 @@ COSTLIEST: dict[str, tuple[str, Any]] = {
     "GET /account/second-factor": ("/account/second-factor", None),
     "POST /account/second-factor": ("/account/second-factor", {"do": "on", "code": "000000"}),
     "GET /accounts": ("/accounts", None),
-    "POST /accounts": ("/accounts", {"do": "add", "email": "x"}),
+    "POST /accounts": (
+        "/accounts",
+        {"do": "add", "email": "new@example.org", "type": "user", "password": "p" * 100},
+    ),
     "GET /settings": ("/settings", None),
     "POST /settings": ("/settings", {"do": "Mail save"}),
     "GET /status": ("/status", None),
@@ -34508,7 +34513,7 @@ COSTLIEST: dict[str, tuple[str, Any]] = {
     "GET /v1/projects/{id}/releases": ("/v1/projects/{large}/releases?page=400", None),
     "GET /v1/projects/{id}/releases/{version}": ("/v1/projects/{large}/releases/{version}", None),
     "GET /v1/projects/{id}/releases/{version}/note": (
-        "/v1/projects/{large}/releases/{version}/note",
+        "/v1/projects/{large}/releases/{noted}/note",
         None,
     ),
     "GET /v1/projects/{id}/latest-release": ("/v1/projects/{large}/latest-release", None),
@@ -34517,6 +34522,21 @@ COSTLIEST: dict[str, tuple[str, Any]] = {
 COSTLIEST |= {  # of the lists of destinations
     f"GET /v1/{path}": (f"/v1/{path}", None) for path in rt.kind_routes(rt.KINDS)
 }
+
+
+# Of these nothing is accepted: a wrong secret, what a quota refuses, a button that is not there.
+REFUSED_AT_ONCE = (
+    """
+    POST /login|POST /logout|POST /confirm|POST /updates|POST /projects/<project_id>/update
+    POST /projects/add|POST /notifications|POST /notifications/<destination_id>|POST /deliveries
+    POST /deliveries/<delivery_id>|POST /tags|POST /account|POST /account/second-factor
+    GET /pictures/<version>|POST /v1/projects|POST /v1/tags|POST /v1/tags/{id}|GET /v1/auth/keys
+    GET /v1/projects/{id}/latest-release
+"""
+    .strip()
+    .replace("\n    ", "|")
+    .split("|")
+)
 
 
 def test_costliest_request_is_known_for_every_page_and_route():
@@ -34553,6 +34573,7 @@ class FullStore:
                 "large": large.id,
                 "spare": projects[-1].id,
                 "version": self.versions[4_000],
+                "noted": self.versions[8_900],
                 "oldest": self.versions[0],
                 "destination": hooks[0].id,
                 "delivery": delivery.id,
@@ -34626,6 +34647,8 @@ def costliest_request(full: FullStore, host: str, name: str) -> Asked:
     if path.startswith("/v1/"):
         body = b"" if sent is None else json.dumps(sent).encode()
         headers = {"X-Key": full.key, "Content-Type": "application/json"}
+        if path == "/v1/auth/keys":
+            headers = basic("me@example.org", "wrong")
         return Asked(method, path, headers | {"Host": host}, body)
     headers = {
         "Host": host,
@@ -34634,11 +34657,18 @@ def costliest_request(full: FullStore, host: str, name: str) -> Asked:
         "Accept": "text/html",
         "Content-Type": "application/x-www-form-urlencoded",
     }
-    fields = {"form_token": full.form_token} | (sent or {})
-    body = urllib.parse.urlencode({
+    fields = {
         field: text.format_map(full.ids) if text == "{version}" else text
-        for field, text in fields.items()
-    })
+        for field, text in ({"form_token": full.form_token} | (sent or {})).items()
+    }
+    body = urllib.parse.urlencode(fields)
+    if rt.PAGES.get(path) and rt.PAGES[path].takes_file:
+        headers["Content-Type"] = "multipart/form-data; boundary=B"
+        parts = [
+            f'--B\r\nContent-Disposition: form-data; name="{field}"\r\n\r\n{text}\r\n'
+            for field, text in fields.items()
+        ]
+        body = "".join(parts) + "--B--\r\n"
     return Asked(method, path, headers, body.encode() if method == "POST" else b"")
 
 
@@ -34657,6 +34687,7 @@ def test_nine_costly_requests_of_an_account_silence_nobody(full_store, full_proc
             others.append(seconds_of(lambda: other.get("/v1/tags")))
             time.sleep(0.02)
         statuses = [future.result()[0].status for future in sent]
+    assert (min(statuses) < 400) is (name not in REFUSED_AT_ONCE), (name, statuses)
     assert max(statuses) < 500, statuses
     assert max(health) < 2 and max(others) < 4, (max(health), max(others))
 
@@ -34780,7 +34811,7 @@ def storm_requests(host: str, greedy: Visitor, slow_port: int) -> list[tuple[str
         (crowd, CROWD_SIZE // 5, asked("POST", "/login", hostile, "x")),
         (crowd, CROWD_SIZE // 5, asked("POST", "/login", {**form, "Cookie": "x=y"}, login)),
         (crowd, CROWD_SIZE // 5, asked("GET", "/healthz", {"Host": host})),
-        (costly, 3, sent("/projects/import", do="preview", text=LISTED)),
+        (costly, 3, sent("/projects/import", do="preview", text=LONG_LIST[: 500 * rt.KIB])),
         (costly, 3, asked("GET", "/account/export", form)),
         (costly, 3, sent("/projects", do="change", all="yes", change="Mute: Yes")),
         (costly, 2, sent("/projects/import", **slow_import)),
