@@ -3075,62 +3075,119 @@ def blocked_reason(address: str, allowed: tuple[str, ...], is_trusted: bool) -> 
     return None
 
 
+# The networks whose wrong passwords count together, by their bits, and how many times as many as of one
+# address may be tried. Of IPv6 a home has up to a /56, and a site a /48:
+# https://www.rfc-editor.org/rfc/rfc6177
+_LOGIN_NETWORKS = {4: {32: 1, 24: 4}, 6: {64: 1, 56: 1, 48: 2}}
+
+
+def _login_networks(address: str) -> dict[str, int]:
+    """By network of a client, the narrowest first, how many times as many may be tried; of no IP address,
+    which is what a session or all clients count by, itself."""
+    parsed = parse_address(address)
+    if parsed is None:
+        return {address: 1} if address else {}
+    return {
+        str(ipaddress.ip_network((parsed, bits), strict=False)): times
+        for bits, times in _LOGIN_NETWORKS[parsed.version].items()
+    }
+
+
 class LoginThrottle:
-    """Lets few wrong passwords and codes be tried, two hashed at a time (16 MiB each): counted by account and
-    network together, and by network, so that nobody is locked out from elsewhere."""
+    """Lets few wrong passwords and codes be tried, two passwords hashed at a time (16 MiB each).
+
+    They count by account and network together, and by network, so that nobody is locked out from elsewhere;
+    those from a browser that has signed in to the account before count by that, so that nobody in its network
+    locks it out. ``secret``: the key of what is signed here, the same in all processes on a store.
+    """
 
     def __init__(
         self,
+        secret: Callable[[], str],
         per_account: int = LOGIN_ATTEMPTS_PER_ACCOUNT,
         per_address: int = LOGIN_ATTEMPTS_PER_ADDRESS,
     ) -> None:
-        self._per_account, self._per_address, self._tries = (
-            per_account,
-            per_address,
-            RateLimiter(100_000),
-        )
+        self._secret, self._per_account, self._per_address = secret, per_account, per_address
+        self._tries = RateLimiter(100_000)
         self._waits = ConcurrencyLimit(4)  # log-ins under way, each in a thread that answers
         self._hashing = threading.BoundedSemaphore(2)
-        self._secret = secrets.token_hex(32)
 
     def check(
-        self, email: str, address: str, password: str, hashed: str | None, now: float
+        self,
+        email: str,
+        address: str,
+        password: str,
+        hashed: str | None,
+        now: float,
+        *,
+        browser: str = "",
     ) -> bool:
         """Whether the password is right; it takes as long for no account (``hashed`` None). Raises TooMany.
-        Right ones do not count: programs log in often."""
-        network = network_of(address)
-        limits = {f"{secret_hash(email.lower()).hex()} from {network}": self._per_account}
-        if network:  # else it is that of all clients, whom one of them would lock out
-            limits[network] = self._per_address
-        refusal = "Too many are signing in just now. Try again in a moment."
-        with self._waits.slot("", is_shared=False) as may_wait:
-            if not may_wait:
-                raise TooMany(1, refusal)
-            with self._hashing:
-                return self.try_once(
-                    limits,
-                    now,
-                    lambda: is_password(password[:PASSWORD_LIMIT], hashed or NO_PASSWORD),
-                )
+        Right ones do not count: programs log in often. ``browser``: as of ``known_browser``."""
+        networks, who = _login_networks(address), secret_hash(email.lower()).hex()
+        limits = {f"{who} from {next(iter(networks), '')}": self._per_account}
+        for network, times in networks.items():
+            limits[network] = times * self._per_address
+        if browser:
+            limits = {f"{who} in browser {browser}": self._per_account}
+        widest = list(networks)[-1] if networks else ""
+        holder = browser or widest
+
+        def is_right() -> bool:
+            with self._waits.slot(holder, is_shared=bool(holder)) as may_wait:
+                if not may_wait:
+                    raise TooMany(1, "Too many are signing in just now. Try again in a moment.")
+                with self._hashing:
+                    return is_password(password[:PASSWORD_LIMIT], hashed or NO_PASSWORD)
+
+        return self.try_once(limits, now, is_right)
+
+    def check_code(
+        self, account_id: str, now: float, is_right: Callable[[], bool], *, browser: str = ""
+    ) -> bool:
+        """Whether the code is right. Raises TooMany. They count by account alone, or by browser: whoever knows
+        the password could try codes from many addresses."""
+        place = f" in browser {browser}" if browser else ""
+        return self.try_once({f"code {account_id}{place}": self._per_account}, now, is_right)
 
     def pending(self, account: Account, until: float) -> str:
         """What shows that somebody has typed the password, but no code yet; it ends when either changes."""
-        text, key = (
-            f"{account.id} {until:.0f}",
-            self._secret + account.password + account.totp_secret,
-        )
-        return f"{text} {hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()}"
+        text = f"{account.id} {until:.0f}"
+        signed = self._signature(f"pending {text}", account.password + account.totp_secret)
+        return f"{text} {signed}"
+
+    def browser_cookie(self, account: Account, cookie: str) -> str:
+        """What shows that a browser has signed in to the account; of one that showed it, the same ``cookie``.
+        It ends with the password."""
+        id_ = self.known_browser(account, cookie) or make_id()
+        signed = self._signature(f"browser {account.id} {id_}", account.password)
+        return f"{account.id}.{id_}.{signed}"
+
+    def known_browser(self, account: Account, cookie: str) -> str:
+        """The id of a browser whose cookie shows that it has signed in to the account before, or ""."""
+        account_id, _, rest = cookie.partition(".")
+        id_, _, given = rest.partition(".")
+        expected = self._signature(f"browser {account_id} {id_}", account.password)
+        is_known = account_id == account.id and hmac.compare_digest(expected, given)
+        return id_ if is_known else ""
 
     def try_once(self, limits: Mapping[str, int], now: float, is_right: Callable[[], bool]) -> bool:
         """Whether it is right; else it counts for all names. Raises TooMany when one of them is used up."""
         _, reset, is_open = self._tries.take(limits, 1, now)
         if not is_open:
             raise TooMany(reset)
-        with contextlib.ExitStack() as uncount:
-            uncount.callback(self._tries.give_back, limits, 1)
-            if not (found := is_right()):
-                uncount.pop_all()
-            return found
+        is_wrong = False
+        try:
+            is_wrong = not is_right()
+            return not is_wrong
+        finally:
+            if not is_wrong:  # it is right, or could not be found out: neither counts
+                self._tries.give_back(limits, 1)
+
+    def _signature(self, text: str, while_same: str) -> str:
+        """Of a text, which holds as long as the other one is the same."""
+        key = self._secret() + while_same
+        return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
 def match_patterns(
@@ -4292,10 +4349,17 @@ class Config(_Part):
 
     def setup_token(self) -> str:
         """What the link that makes the first account carries: the same in all processes, until it is used."""
-        if value := self._db.value("SELECT value FROM setting WHERE name = 'setup_token'"):
+        return self._made_once("setup_token")
+
+    def signing_key(self) -> str:
+        """The key of what this service signs for itself: the same in all processes, and after a restart."""
+        return self._made_once("signing_key")
+
+    def _made_once(self, name: str) -> str:
+        if value := self._db.value("SELECT value FROM setting WHERE name = ?", (name,)):
             return str(json.loads(value)[0])
-        self.change("setup_token", lambda before: before or [secrets.token_urlsafe(32)])
-        return self.setup_token()
+        self.change(name, lambda before: before or [secrets.token_urlsafe(32)])
+        return self._made_once(name)
 
 
 @contextlib.contextmanager
@@ -17715,28 +17779,40 @@ def key_account(context: Context, environ: Mapping[str, Any]) -> tuple[str, str]
     raise Unauthorized
 
 
-def log_in(context: Context, environ: Mapping[str, Any], address: str, password: str) -> Account:
-    """The account of an address and its password, before its second factor. Raises Unauthorized, TooMany."""
+def log_in(
+    context: Context, environ: Mapping[str, Any], address: str, password: str, cookie: str = ""
+) -> Account:
+    """The account of an address and its password, before its second factor. ``cookie``: what the browser
+    shows of earlier log-ins. Raises Unauthorized, TooMany."""
     if not address or not password:
         raise Unauthorized
     account = context.store.accounts.by_email(address)
-    client = client_address(environ, context.settings.trusted_proxy)
-    hashed = account.password if account else None
-    if not context.throttle.check(address, client, password, hashed, time.monotonic()):
+    is_right = context.throttle.check(
+        address,
+        client_address(environ, context.settings.trusted_proxy),
+        password,
+        account.password if account else None,
+        time.monotonic(),
+        browser=context.throttle.known_browser(account, cookie) if account else "",
+    )
+    if not is_right:
         raise Unauthorized
     assert account
     return account
 
 
-def check_code(context: Context, account: Account, text: str) -> None:
-    """Use a code of the account's second factor, or a recovery code. Raises Unauthorized, TooMany."""
+def check_code(context: Context, account: Account, text: str, cookie: str = "") -> None:
+    """Use a code of the account's second factor, or a recovery code. ``cookie``: as of ``log_in``. Raises
+    Unauthorized, TooMany."""
     step = step_of_code(account.totp_secret, text, context.store.database.clock())
     hashed = secret_hash(re.sub(r"[\s-]", "", text.lower())).hex()
-    # By account alone: whoever knows the password could try codes from many addresses.
-    limits = {f"code {account.id}": LOGIN_ATTEMPTS_PER_ACCOUNT}
-    if not context.throttle.try_once(
-        limits, time.monotonic(), lambda: context.store.accounts.use_code(account.id, step, hashed)
-    ):
+    is_right = context.throttle.check_code(
+        account.id,
+        time.monotonic(),
+        lambda: context.store.accounts.use_code(account.id, step, hashed),
+        browser=context.throttle.known_browser(account, cookie),
+    )
+    if not is_right:
         raise Unauthorized
 
 
@@ -19578,6 +19654,7 @@ class SeeOther(Exception):
 
 
 _SESSION, _FLASH, _HIDDEN = "releasetrack", "releasetrack-flash", "releasetrack-hidden"  # cookies
+_BROWSER = "releasetrack-browser"  # the cookie that says where this browser has signed in before
 # What the button beside a flash message may press: what undoes, or sends the latest release.
 _UNDO = re.compile(
     r"latest|show|\S+ (?:resume|show|undo .*)|unread [0-9,]+|until [0-9]{1,10}\.[0-9]{1,9}"
@@ -19796,6 +19873,12 @@ class Visit:
         )
         self.session = self.store.sessions.find(self._token)
         self.set_cookie(_SESSION, self._token, SESSION_MAX_AGE)
+        self.remember_browser(account)
+
+    def remember_browser(self, account: Account) -> None:
+        """Have this browser's log-ins to the account count apart from those of others, also once signed out."""
+        cookie = self.context.throttle.browser_cookie(account, self.cookie(_BROWSER))
+        self.set_cookie(_BROWSER, cookie, 365 * DAY)
 
     def require_password(self) -> None:
         """Raise SeeOther, to ask for the password, unless it was typed in ten minutes or a proxy signs in."""
@@ -20180,7 +20263,11 @@ def login_page(visit: Visit) -> Page:
     def enter() -> str:
         try:
             account = log_in(
-                visit.context, visit.environ, form.text("email"), form.typed("password")
+                visit.context,
+                visit.environ,
+                form.text("email"),
+                form.typed("password"),
+                visit.cookie(_BROWSER),
             )
         except Unauthorized:
             raise Invalid("Wrong email address or password.") from None
@@ -20201,7 +20288,7 @@ def login_page(visit: Visit) -> Page:
         ):
             raise SeeOther("/login", "That took too long. Sign in again.")
         try:
-            check_code(visit.context, account, form.text("code"))
+            check_code(visit.context, account, form.text("code"), visit.cookie(_BROWSER))
         except Unauthorized:
             raise Invalid(Problem("code", "is wrong, or was used before")) from None
         visit.sign_in(account)
@@ -24093,7 +24180,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
             self.providers,
             self.helper,
             RateLimiter(),
-            LoginThrottle(),
+            LoginThrottle(self.store.config.signing_key),
             AnswerCache(self.store.database.revision),
             ConcurrencyLimit(max(2, own.threads // 2)),
             self.fetcher.fetch,

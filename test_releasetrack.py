@@ -2299,6 +2299,10 @@ def cheap_hashes(monkeypatch):
     monkeypatch.setitem(rt._SCRYPT, "n", 2)
 
 
+def a_throttle(**about: Any) -> rt.LoginThrottle:
+    return rt.LoginThrottle(lambda: "a key of the store", **about)
+
+
 def wrong(throttle: rt.LoginThrottle, account: str, address: str, now: float = 0.0) -> bool:
     """Whether a wrong password for an account that there is not was tried, and not refused."""
     try:
@@ -2319,7 +2323,7 @@ def wrong(throttle: rt.LoginThrottle, account: str, address: str, now: float = 0
     ],
 )
 def test_login_throttle_counts_by_account_and_address_and_by_address(cheap_hashes, tries):
-    throttle, hashed = rt.LoginThrottle(per_account=2, per_address=3), rt.hash_password(PASSWORD)
+    throttle, hashed = a_throttle(per_account=2, per_address=3), rt.hash_password(PASSWORD)
     words = tries.split()
     for account, address, marks in zip(words[::3], words[1::3], words[2::3]):
         for mark in marks:
@@ -2331,11 +2335,11 @@ def test_login_throttle_counts_by_account_and_address_and_by_address(cheap_hashe
 
 
 def test_login_throttle_hashes_two_at_once_and_lets_two_wait(cheap_hashes):
-    throttle, hashed = rt.LoginThrottle(), rt.hash_password(PASSWORD)
+    throttle, hashed = a_throttle(), rt.hash_password(PASSWORD)
     with concurrent.futures.ThreadPoolExecutor(12) as pool:
         with throttle._hashing, throttle._hashing:
             tried = [
-                pool.submit(wrong, throttle, f"{number}@x.example", f"192.0.2.{number}")
+                pool.submit(wrong, throttle, f"{number}@x.example", f"192.0.{number}.2")
                 for number in range(12)
             ]
             until(lambda: sum(one.done() for one in tried) == 8)
@@ -2344,6 +2348,97 @@ def test_login_throttle_hashes_two_at_once_and_lets_two_wait(cheap_hashes):
     assert wrong(
         throttle, "me@x.example", "192.0.2.1"
     )  # who was refused for want of a turn was not counted
+
+
+@pytest.mark.parametrize(
+    "addresses, tried",
+    [
+        # A new network of the smallest kind for each try, for another account each time.
+        ([f"2001:db8:0:{at:x}00::1" for at in range(40)], 6),  # of a site's /48
+        ([f"2001:db8:0:{at:x}::1" for at in range(40)], 3),  # of a home's /56
+        ([f"2001:db8:{at:x}::1" for at in range(40)], 40),
+        ([f"192.0.2.{at}" for at in range(40)], 12),
+        ([f"192.0.{at}.1" for at in range(40)], 40),
+        (["a session"] * 40, 3),
+    ],
+)
+def test_wrong_passwords_count_by_wider_networks_too(cheap_hashes, addresses, tried):
+    """From one /48 of IPv6 101 passwords of an account were tried in 20 seconds."""
+    throttle = a_throttle(per_account=2, per_address=3)
+    tries = [
+        wrong(throttle, f"{number}@x.example", address) for number, address in enumerate(addresses)
+    ]
+    assert sum(tries) == tried
+    one_account = a_throttle(per_account=9, per_address=3)
+    assert sum(wrong(one_account, "me@x.example", address) for address in addresses) == tried
+
+
+def test_login_that_is_refused_takes_no_slot_of_others(cheap_hashes):
+    """Guesses that were refused anyhow held all slots, so that the right password was refused, too."""
+    throttle = a_throttle(per_account=2, per_address=2)
+    assert [wrong(throttle, "me@x.example", "192.0.2.1") for _ in range(3)] == [True, True, False]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool, throttle._hashing, throttle._hashing:
+        guesses = [pool.submit(wrong, throttle, "me@x.example", "192.0.2.1") for _ in range(4)]
+        assert [guess.result(30) for guess in guesses] == [
+            False
+        ] * 4 and not throttle._waits._places
+
+
+def test_logins_from_one_network_leave_slots_for_others(cheap_hashes):
+    throttle, hashed = a_throttle(), rt.hash_password(PASSWORD)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        with throttle._hashing, throttle._hashing:
+            guesses = [
+                pool.submit(wrong, throttle, f"{at}@x.example", f"2001:db8:0:{at}00::1")
+                for at in range(6)
+            ]
+            until(lambda: sum(guess.done() for guess in guesses) == 4)
+            owner = pool.submit(throttle.check, "me@x.example", "192.0.2.1", PASSWORD, hashed, 0.0)
+            until(lambda: len(throttle._waits._places) == 3)
+        assert owner.result(30) and sum(guess.result(30) for guess in guesses) == 2
+
+
+def test_browser_that_signed_in_before_has_a_count_of_its_own(cheap_hashes):
+    throttle, other = a_throttle(per_account=2, per_address=3), a_throttle()
+    stranger = rt.LoginThrottle(lambda: "the key of another store")
+    account = rt.Account("a", "user", "me@x.example", "Me", True, "instant", "UTC", HASHED)
+    cookie = throttle.browser_cookie(account, "")
+    browser = throttle.known_browser(account, cookie)
+    assert browser and throttle.browser_cookie(account, cookie) == cookie
+    assert other.known_browser(account, cookie) == browser, "in each process on the store"
+    for changed in (
+        cookie[:-1],
+        cookie.replace("a.", "b.", 1),
+        f"a.{'x' * 26}{cookie[28:]}",
+        "",
+        "..",
+    ):
+        assert not throttle.known_browser(account, changed), changed
+    assert not throttle.known_browser(account, stranger.browser_cookie(account, ""))
+    assert not throttle.known_browser(dataclasses.replace(account, id="b"), cookie)
+    assert not throttle.known_browser(dataclasses.replace(account, password="new"), cookie)
+
+    def tries(*passwords: str, browser: str = "") -> list[bool | str]:
+        found = list[bool | str]()
+        for password in passwords:
+            try:
+                hashed = rt.hash_password(PASSWORD)
+                found.append(
+                    throttle.check(
+                        "me@x.example", "192.0.2.1", password, hashed, 0.0, browser=browser
+                    )
+                )
+            except rt.TooMany:
+                found.append("refused")
+        return found
+
+    assert tries("x", "x", PASSWORD) == [False, False, "refused"]
+    assert tries(PASSWORD, "x", "x", PASSWORD, browser=browser) == [True, False, False, "refused"]
+    code = functools.partial(throttle.check_code, "a", 0.0)
+    assert [code(lambda: False) for _ in range(2)] == [False, False]
+    with pytest.raises(rt.TooMany):
+        code(lambda: True)
+    assert code(lambda: True, browser=browser)
 
 
 # RFC 6238, appendix B: the last six of its eight digits.
@@ -22829,6 +22924,81 @@ def test_login_throttle_keeps_guesses_out_and_nobody_else(cheap_world):
     assert (
         visitor.send("/tags", {"do": "add", "name": "who is signed in goes on"}).status_int == 303
     )
+
+
+def test_login_of_a_known_browser_is_kept_out_by_nobody_in_its_network(cheap_world):
+    """Ten wrong codes an hour of whoever knew the password, or guesses in one network, kept the owner out."""
+    world, owner, guesser = cheap_world, Visitor(cheap_world, ""), Visitor(cheap_world, "")
+    phone, fields = Phone(cheap_world), {"do": "enter", "email": "me@example.org"}
+    right, wrong = fields | {"password": PASSWORD}, fields | {"password": "guess"}
+
+    def sign_in(visitor: Visitor, code: str) -> int:
+        answer = visitor.send("/login", right)
+        if answer.status_int != 200:
+            return answer.status_int
+        pending = answer.html.select_one("[name=pending]")["value"]
+        verify = {"do": "verify", "pending": pending, "code": code}
+        return visitor.send("/login", verify).status_int
+
+    assert sign_in(owner, phone.code()) == 303
+    cookies = {cookie.name: cookie for cookie in owner.app.cookiejar}
+    known = cookies["releasetrack-browser"]
+    assert known.has_nonstandard_attr("HttpOnly") and known.value.startswith(f"{world.account.id}.")
+    owner.press(owner.get("/account"), "leave")
+    assert [sign_in(guesser, "000000") for _ in range(11)] == [400] * 10 + [429], (
+        "codes are used up"
+    )
+    assert {guesser.send("/login", wrong).status_int for _ in range(11)} == {400, 429}
+    assert sign_in(guesser, phone.code(1)) == 429
+    phone.clock.now += 30
+    assert sign_in(owner, "000000") == 400 and sign_in(owner, phone.code()) == 303
+    assert {owner.send("/login", wrong).status_int for _ in range(11)} == {400, 429}
+
+
+def sent_to(
+    process: Process, method: str, path: str, cookies: dict[str, str], **fields: str
+) -> Any:
+    """``(status, page)`` of a browser that knows several processes by one address, and keeps its cookies."""
+    headers = {
+        "Host": "home.example",
+        "Origin": "http://home.example",
+        "Content-Type": "application/x-www-form-urlencoded",
+        "Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items()),
+    }
+    connection = http.client.HTTPConnection(
+        urllib.parse.urlsplit(process.address).netloc, timeout=30
+    )
+    with contextlib.closing(connection):
+        body = urllib.parse.urlencode(fields) if fields else None
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        for line in answer.headers.get_all("Set-Cookie", ()):
+            name, _, value = line.partition(";")[0].partition("=")
+            cookies[name] = value
+        return answer.status, answer.read().decode()
+
+
+def test_code_is_accepted_by_another_process_than_the_password(tmp_path, serve):
+    """Each signed with a key of its own, so that the second said "That took too long"."""
+    with contextlib.closing(World(tmp_path, "releases.db")) as world:
+        phone = Phone(world)
+        first, second = serve(), serve()
+        cookies = dict[str, str]()
+        for one, another in ((first, second), (second, first)):
+            _, page = sent_to(one, "GET", "/login", cookies)
+            token = re.search(FORM_TOKEN, page)[1]
+            entered = {"do": "enter", "email": "me@example.org", "password": PASSWORD}
+            status, page = sent_to(one, "POST", "/login", cookies, form_token=token, **entered)
+            pending = re.search('name="pending" value="([^"]+)"', page)[1]
+            code = rt.one_time_code(phone.secret, int(time.time() // 30) + (one is second))
+            verified = {"do": "verify", "pending": pending, "code": code, "form_token": token}
+            assert sent_to(another, "POST", "/login", cookies, **verified)[0] == 303
+            assert sent_to(one, "GET", "/tags", cookies)[0] == 200
+            known = world.service._context.throttle.known_browser(
+                world.store.accounts.get(world.account.id), cookies["releasetrack-browser"]
+            )
+            assert known, "the key is the store's, and not one of a process"
+            del cookies["releasetrack"]
 
 
 def test_login_with_a_second_factor(cheap_world):
