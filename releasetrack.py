@@ -1415,6 +1415,15 @@ class HelperMissing(ReleasetrackError):
     status = 503
 
 
+class HelperFailed(ReleasetrackError):
+    """A text that the process cannot read, through a fault of ours, or as the process was killed.
+
+    The message is what to put behind the name of what was read.
+    """
+
+    status = 503
+
+
 class ProviderError(ReleasetrackError):
     """A provider did not answer with releases; the message is for people."""
 
@@ -3255,7 +3264,7 @@ class Helper:
         """What a function of this module returns for values of an account, which takes its turn.
 
         As JSON has it; a dataclass is the list of its fields. Raises ValueError, as the function does, or at a
-        limit; TooMany where others keep the process for longer than ``wait``, or it was killed; HelperMissing.
+        limit; TooMany where others keep the process for longer than ``wait``; HelperFailed, HelperMissing.
         """
         line = compact_json([function.__name__, values]).encode("utf-8", "surrogatepass") + b"\n"
         with self._lock.held(account_id, wait) as is_free:
@@ -3267,15 +3276,14 @@ class Helper:
                 kind, answer = self._ask(line) or self._ask(line) or ["killed", None]
             except OSError as error:
                 kind, answer = "missing", error
-        if kind == "killed":
-            raise TooMany(10, "What was sent could not be read: the machine is too busy.")
-        if kind == "missing":
-            raise HelperMissing(f"Files and patterns cannot be read: {answer}")
-        if kind == "failed":
-            raise RuntimeError(f"{function.__name__}: {answer}")
-        if kind == "wrong":
-            raise ValueError(answer)
-        return answer
+        if kind == "done":
+            return answer
+        raise {
+            "killed": HelperFailed("could not be read: the machine is too busy"),
+            "missing": HelperMissing(f"Files and patterns cannot be read: {answer}"),
+            "failed": HelperFailed(f"could not be read, by a fault of releasetrack: {answer}"),
+            "wrong": ValueError(answer),
+        }[kind]
 
     def match(
         self,
@@ -3285,7 +3293,7 @@ class Helper:
         account_id: str = "",
         wait: float = math.inf,
     ) -> tuple[set[str], dict[int, str]]:
-        """As ``match_patterns``, of an account's patterns. Raises TooMany, HelperMissing."""
+        """As ``match_patterns``, of an account's patterns. Raises TooMany, HelperFailed, HelperMissing."""
         if not rules:
             return set(), {}
         found, problems = self.run(
@@ -10926,9 +10934,8 @@ def _nvchecker(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
 def _tools(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """https://asdf-vm.com/manage/configuration.html and https://mise.jdx.dev/configuration.html  The first
     choice first; not what is the system's or in a folder."""
-    tools: Iterable[tuple[str, Any]] = (
-        (line.split()[0], line.partition("#")[0]) for line in _lines(text)
-    )
+    lines = (line.partition("#")[0].split() for line in _lines(text))
+    tools: Iterable[tuple[str, Any]] = ((words[0], " ".join(words[1:])) for words in lines if words)
     if re.search(r"^\[", text, re.MULTILINE):
         tools = pick(dict, _toml(text), "tools").items()
     for tool, value in tools:
@@ -10939,7 +10946,8 @@ def _tools(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
             else _TOOLS.get(tool.removeprefix("core:"), "")
         )
         listed = value if isinstance(value, list) else [value]
-        for word in " ".join(pick(str, one, "version") or pick(str, one) for one in listed).split():
+        versions = (pick(str, entry, "version") or pick(str, entry) for entry in listed)
+        for word in " ".join(versions).split():
             match = re.fullmatch(r"((?:[a-z]+-)*+)(v?[0-9][\w.+-]*)", word)  # temurin-21.0.5+11
             if match and name and not match[1]:
                 yield Pin(name, word, provider=_BACKENDS.get(backend, "github"))
@@ -13798,6 +13806,8 @@ class Tracker(Worker):
             ruled_out, wrong = self.helper.match(
                 project.exclude_version_regexp, releases, account_id=project.account_id
             )
+        except HelperFailed as error:
+            raise ProviderError(f"the patterns of a project {error}") from None
         except (TooMany, HelperMissing) as error:
             raise ProviderError(f"the patterns of a project cannot be tried. {error}") from None
         for words in wrong.values():
@@ -17923,7 +17933,8 @@ def error_response(error: ReleasetrackError, subject: str = "") -> bytes:
         log.warning("api: %s", error)
         response.set_header("Retry-After", "5")
     labels = FIELD_LABELS.get(subject, {})
-    words = [str(error)] if isinstance(error, (TooMany, Unauthorized)) and str(error) else []
+    is_told = isinstance(error, (TooMany, Unauthorized, HelperFailed)) and str(error)
+    words = [str(error)] if is_told else []
     if isinstance(error, Invalid):
         words = [problem.named(labels) for problem in error.problems]
     return status_message(error.status, *words)
@@ -21077,7 +21088,7 @@ def _note_blocks(
         read = visit.context.helper.run(
             changes_in_notes, messages, account_id=visit.account.id, wait=Helper.PATIENCE
         )
-    except ValueError as error:
+    except (ValueError, HelperFailed) as error:
         raise Invalid(f"A page of these notes {error}.") from None
     for release, message, said_there in zip(releases, messages, read):
         found, lines, hint = (
@@ -21554,7 +21565,7 @@ def _pins_to_import(visit: Visit) -> list[Pin]:
         if is_document(text):
             _read_document(visit, text)  # says what is wrong
         return context.pins_in(account.id, name, text)
-    except (ValueError, ProviderError, LookupError) as error:
+    except (ValueError, ProviderError, LookupError, HelperFailed) as error:
         raise Invalid(f"{'' if is_remote else name or 'The text'} {error}.".strip()) from None
 
 
@@ -21688,7 +21699,7 @@ def _import_counts(items: Sequence[Entry], unknown: int, left: int) -> str:
 def import_page(visit: Visit) -> Page:
     """Track what a file, GitHub or another server names, with the versions as installed, after a preview."""
     if text := next(filter(is_document, map(visit.form.text, ("file", "text", "name"))), ""):
-        with contextlib.suppress(ValueError):  # which the form says
+        with contextlib.suppress(ValueError, HelperFailed):  # which the form says
             return _document_page(visit, text, _read_document(visit, text))
     preview: ImportPreview = visit.result or _preview_of(visit, _pins_in_form(visit, "row"))
     items = _import_items(visit, preview.rows)
@@ -24000,31 +24011,52 @@ def pins_of_file(file: str, own: Reader | None = None) -> list[Pin]:
     return with_directs(pins, "\n".join(_beside(file, name) for name in names)) if names else pins
 
 
+def _pins_by_own_reader(file: str, read: Reader) -> list[Pin]:
+    """What an embedding program's reader finds in a file. Raises ValueError, whatever that raises."""
+    try:
+        return pins_of_file(file, read)
+    except Exception as error:  # its bug costs this file, not all others
+        if not isinstance(error, ValueError):
+            log.exception("scan: the reader of %s failed", printable(file))
+        raise ValueError(str(error) or type(error).__name__) from None
+
+
+def _pins_of_files(
+    files: Iterable[str],
+    helper: Helper,
+    complain: Callable[[str], None],
+    own: Mapping[str, Reader],
+) -> Iterator[tuple[str, Pin]]:
+    """``(file, what it pins)``; a file that cannot be read is complained of, and the others are read."""
+    end = time.monotonic() + 10 * MINUTE
+    for number, file in enumerate(files):
+        if number == _FILES_LIMIT or time.monotonic() > end:
+            complain(
+                f"{file} and what follows was not read: a scan stops after {_FILES_LIMIT:,} files or "
+                "10 minutes"
+            )
+            return
+        path, own_reader = os.path.abspath(file), reader_named(own, file)
+        try:
+            if own_reader:
+                pins = _pins_by_own_reader(path, own_reader)
+            else:
+                pins = [Pin(*values) for values in helper.run(pins_of_file, path)]
+        except (ValueError, HelperFailed) as error:
+            complain(f"{file} {error}")
+            continue
+        for pin in pins:
+            yield file, pin
+
+
 def scan_files(
     paths: Iterable[str], helper: Helper, complain: Callable[[str], None], own: Mapping[str, Reader]
 ) -> list[tuple[str, Pin]]:
     """``(file, what it pins)`` of files and folders. What cannot be read is complained of, and that nothing
     pins a version. A service in an override of a compose file replaces that beside it, a Kustomization the
     images beside it, and those without a tag in all files. ``own``: as of ``Service``."""
-    found, end = list[tuple[str, Pin]](), time.monotonic() + 10 * MINUTE
-    for number, file in enumerate(
-        itertools.chain.from_iterable(_files_of(path, own) for path in paths)
-    ):
-        if number == _FILES_LIMIT or time.monotonic() > end:
-            complain(
-                f"{file} and what follows was not read: a scan stops after {_FILES_LIMIT:,} files or "
-                "10 minutes"
-            )
-            break
-        try:
-            at, read = os.path.abspath(file), reader_named(own, file)
-            found += (
-                [(file, pin) for pin in pins_of_file(at, read)]
-                if read
-                else [(file, Pin(*pin)) for pin in helper.run(pins_of_file, at)]
-            )
-        except ValueError as error:
-            complain(f"{file} {error}")
+    files = itertools.chain.from_iterable(_files_of(path, own) for path in paths)
+    found = list(_pins_of_files(files, helper, complain, own))
     if not found:
         complain("no pinned versions found; nothing changed")
     services = {(os.path.dirname(file), pin.service) for file, pin in found if ".override." in file}
@@ -24034,16 +24066,17 @@ def scan_files(
         if pin.alias and "kustomization." in file
     }
     names = {name for _, name in images}
+
+    def is_replaced(file: str, pin: Pin) -> bool:
+        folder = os.path.dirname(file)
+        is_by_service = bool(pin.service) and (folder, pin.service) in services
+        is_by_image = (folder, pin.name) in images
+        return is_by_service or is_by_image or (pin.name in names and not pin.version + pin.digest)
+
     return [
         (file, pin)
         for file, pin in found
-        if ".override." in file
-        or pin.alias
-        or not (
-            (pin.service and (os.path.dirname(file), pin.service) in services)
-            or (os.path.dirname(file), pin.name) in images
-            or (pin.name in names and not pin.version + pin.digest)
-        )
+        if ".override." in file or pin.alias or not is_replaced(file, pin)
     ]
 
 

@@ -2532,7 +2532,7 @@ def test_patterns_that_take_all_the_time_are_ended_and_others_wait_for_so_long(p
         and ruled_out(patterns, [("rc", False)]) == [False, True, False]
     )
     patterns._patience = 0.1
-    with pytest.raises(rt.TooMany, match="too busy"):
+    with pytest.raises(rt.HelperFailed, match="too busy"):
         patterns.match(evils, ["a" * 199 + "-"])
     patterns._patience = 30.0
     assert ruled_out(patterns, [("rc", False)]) == [False, True, False]
@@ -2632,6 +2632,12 @@ def test_helper_that_ended_is_started_again(patterns):
     assert is_right() and len(large)
     first = patterns._processes[os.getpid()]
     assert is_right() and patterns._processes[os.getpid()] is first
+
+
+def test_fault_of_ours_in_the_helper_is_told_of_that_text_alone():
+    with pytest.raises(rt.HelperFailed, match="by a fault of releasetrack: TypeError"):
+        HELPER.run(rt.version_parts, 7, 8, 9)
+    assert ruled_out(HELPER, [("rc", False)]) == [False, True, False]
 
 
 def program(code: str, *argv: str, folder: str = str(PROGRAM.parent)) -> str:
@@ -9490,7 +9496,7 @@ READ = [
     ),
     (
         ".tool-versions",
-        "nodejs 24.04 21 system file:/x ref:1 # 9\n",
+        "\x0b\n# 7\nnodejs 24.04 21 system file:/x ref:1 # 9\n\x1c \x85\n",
         ["github/nodejs/node 24.04", "github/nodejs/node 21"],
     ),
     (
@@ -10515,6 +10521,7 @@ def mutated(text: str, chance: random.Random) -> str:
         lambda: text[:at],
         lambda: text[at:],
         lambda: text[:at] + text[to:],
+        lambda: text[:at] + "\n" + chance.choice("\x0b\x0c\x1c\x85\u2028#") + "\n" + text[at:],
         lambda: text[:to] + text[at:to] * chance.randrange(1, 5) + text[to:],
         lambda: "".join(chance.sample(lines, len(lines))),
     ])()
@@ -19500,7 +19507,7 @@ def test_release_is_no_news_while_patterns_cannot_be_tried(world, forge):
         forge.publish("o/a", version)
     assert world.check("o/a") == [] and not world.states()
     error = world.store.sources.get(world.projects["o/a"].source_id).error
-    assert error.startswith("the patterns of a project cannot be tried") and "too busy" in error
+    assert error == "the patterns of a project could not be read: the machine is too busy"
     world.checking.helper._patience = 30.0
     assert sorted(world.check("o/a")) == ["1", "1-rc"] and list(world.states()) == ["1"]
 
@@ -20552,6 +20559,58 @@ def test_scan_to_what_is_no_releasetrack_is_refused(world, stack, listen, status
     assert (code, out) == (1, "") and "it is no releasetrack" in errors
 
 
+def test_file_that_cannot_be_read_costs_a_scan_only_that_file(tmp_path):
+    # Bug: a fault of a reader ended the whole scan, and so every scan of a serve
+    folder, faulty = (
+        tmp_path / "home",
+        SOURCE.replace(
+            "def _tools(text: str, env: Mapping[str, str]) -> Iterator[Pin]:\n",
+            "def _tools(text: str, env: Mapping[str, str]) -> Iterator[Pin]:\n    yield from [][7]\n",
+        ),
+    )
+    assert faulty != SOURCE
+    (tmp_path / "faulty.py").write_text(faulty)
+    for name, text in (("a/.tool-versions", "nodejs 20.1.0"), ("b/compose.yaml", STACK)):
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_text(text)
+    ended = subprocess.run(
+        [sys.executable, tmp_path / "faulty.py", "scan", "home", "--dry-run", "--db", "none.db"],
+        cwd=tmp_path,
+        text=True,
+        capture_output=True,
+        timeout=60,
+    )
+    assert ended.returncode == 3 and "postgres" in ended.stdout, ended
+    (fault,) = ended.stderr.splitlines()
+    assert ".tool-versions could not be read, by a fault of releasetrack: IndexError" in fault
+
+
+def test_reader_of_an_embedding_program_that_fails_costs_only_its_file(tmp_path, caplog):
+    def read(text: str, env: Mapping[str, str]) -> list[rt.Pin]:
+        return [rt.Pin("o/p", text.split()[1])]
+
+    for name, text in (("a.acme", ""), ("b.acme", "v 1.0")):
+        (tmp_path / name).write_text(text)
+    faults = list[str]()
+    found = rt.scan_files([str(tmp_path)], HELPER, faults.append, {r".*\.acme": read})
+    assert [pin.version for _, pin in found] == ["1.0"]
+    assert len(faults) == 1 and "a.acme list index out of range" in faults[0]
+    assert "Traceback" in caplog.text
+
+
+def test_import_of_a_file_that_cannot_be_read_names_it(world, visitor):
+    # Bug: the answer was 500, of all ways to name what is wrong the worst
+    rt.Helper.close(HELPER)
+    HELPER._patience = 0.0  # its next process is killed at once, as where memory runs out
+    try:
+        shown = visitor.get("/projects/import")
+        file = webtest.Upload("compose.yaml", STACK.encode())
+        answer = visitor.press(shown, "preview", 400, file=file)
+    finally:
+        HELPER._patience = 30.0
+    assert "compose.yaml could not be read: the machine is too busy." in text_of(answer)
+
+
 def test_scan_to_a_server_whose_answer_has_no_room_for_all_is_no_failure(
     world_with, listen, tmp_path
 ):
@@ -20620,7 +20679,7 @@ def test_patterns_exclude_what_is_newest_and_its_changes(world_with):
         assert changes["until"] == "2.0" and [one["version"] for one in changes["releases"]] == [
             "2.0"
         ]
-    for item in ({"image": "a" * 10_001}, {"image": "${A}:1"}, {"purl": "pkg:" + "x" * 10_000}):
+    for item in ({"image": "a" * 10_001}, {"image": "${A}:1"}, {"purl": "pkg:x/" + "x" * 10_000}):
         world.ask("POST", "/v1/installations", {"items": [item]})
     assert (
         "is not" in world.faults("GET", f"/v1/projects/{project.id}/changes?since={'1' * 4301}")[0]
