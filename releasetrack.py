@@ -15318,10 +15318,12 @@ class Courier(Worker):
     def _serve(self, destination_id: str) -> list[tuple[Delivery, Outcome]]:
         """Attempt what is due at a destination, in its order, until the turn is over; how it went."""
         batches: dict[str, list[Delivery]] = {}  # what goes out together
-        made: list[tuple[Delivery, Outcome]] = []
+        attempted: list[tuple[Delivery, Outcome]] = []
+        is_failing = False  # as the store knows it
         for delivery in self.store.outbox.claim(
             destination_id, self._BATCH, self._claimant, self._clock()
         ):
+            is_failing = delivery.destination.failing_since is not None
             batches.setdefault(delivery.digest_id or delivery.id, []).append(delivery)
         ends_at = time.monotonic() + self._TURN
         try:
@@ -15329,7 +15331,9 @@ class Courier(Worker):
                 outcomes = self.attempt(batch)
                 if self._stopping.is_set() and outcomes[0].error:
                     break  # cut short, perhaps: these deliveries stay as they were
-                made += zip(batch, outcomes)
+                attempted += zip(batch, outcomes)
+                self._log_attempt(batch[0], outcomes[0], is_failing=is_failing)
+                is_failing = outcomes[0].error is not None
                 if (
                     self._stopping.is_set()
                     or self._pause(destination_id)
@@ -15337,8 +15341,22 @@ class Courier(Worker):
                 ):
                     break
         finally:
-            self._record(destination_id, [result for _, result in made])
-        return made
+            self._record(destination_id, [result for _, result in attempted])
+        return attempted
+
+    @staticmethod
+    def _log_attempt(delivery: Delivery, result: Outcome, *, is_failing: bool) -> None:
+        """Log what was sent, and when a destination begins and ends to fail: of one that is away for days
+        not each attempt. ``is_failing``: whether the attempt before has failed."""
+        name = delivery.destination.name
+        if not result.error:
+            if is_failing:
+                log.info("destination %s: works again", name)
+            log.info("delivery %s to %s: delivered", delivery.id, name)
+        elif is_failing:
+            log.debug("delivery %s to %s: %s", delivery.id, name, result.error)
+        else:
+            log.warning("destination %s: began to fail, and is tried again: %s", name, result.error)
 
     def _record(self, destination_id: str, outcomes: Sequence[Outcome]) -> None:
         """Record outcomes and end the turn, as soon as the store can be written; a command gives up after a
@@ -15388,13 +15406,6 @@ class Courier(Worker):
                 state,
                 now + wait,
             )
-        log.log(
-            logging.WARNING if result.error else logging.INFO,
-            "delivery %s to %s: %s",
-            first.id,
-            first.destination.name,
-            result.error or "delivered",
-        )
         return [
             result,
             *(dataclasses.replace(result, delivery_id=one.id, sent="") for one in batch[1:]),

@@ -17189,6 +17189,45 @@ def fails(*args: Any) -> Any:
     raise ZeroDivisionError
 
 
+def test_receiver_that_is_away_is_logged_when_it_begins_and_when_it_ends(
+    world, forge, caplog, listen
+):
+    """Not for each of its messages and attempts, nor again after a restart."""
+    caplog.set_level("INFO")
+    receiver = listen(500)
+    world.observe(forge)
+    world.webhook(receiver.url)
+
+    def lines() -> list[str]:
+        found = [
+            f"{one.levelname} {one.getMessage()}"
+            for one in caplog.records
+            if re.match("(destination|delivery) ", one.getMessage())
+        ]
+        caplog.clear()
+        return found
+
+    for version in ("1.0", "1.1", "1.2"):
+        world.find("o/a", version)
+    assert len(world.send()) == 3
+    (begin,) = lines()
+    assert begin.startswith("WARNING destination hook: began to fail") and "500" in begin
+    for _ in range(4):
+        world.clock.now += rt.HOUR
+        assert world.send() and lines() == []
+    world.sending = world.courier(world.clock, settings=world.sending._settings)
+    world.clock.now += rt.HOUR
+    assert world.send() and lines() == []
+    receiver.answer = 204
+    world.clock.now += 6 * rt.HOUR
+    assert len(world.send()) == 3
+    said = [re.sub("delivery [^ ]+", "delivery ID", line) for line in lines()]
+    assert said == [
+        "INFO destination hook: works again",
+        *["INFO delivery ID to hook: delivered"] * 3,
+    ]
+
+
 def test_delivery_fault_of_ours_is_recorded_and_backed_off(world, caplog):
     """Found in review: what raised after the post was never recorded, and the delivery was claimed again at once.
     Later: what could not be recorded kept all others from being recorded; and quiet hours were read behind the guard,
