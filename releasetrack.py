@@ -214,6 +214,8 @@ SEARCH_NOTES = 128 * MIB  # and characters of their notes
 NOTE_LIMIT = 240 * KIB  # characters of a release note that are kept
 CVE_LIMIT = 100  # CVE ids of a release that are kept
 ADVISORY_LIMIT = 20  # flaws of an installed version that are kept, the worst
+OSV_RECORDS = 500  # of OSV that are read for a version
+OSV_RECORD_LIMIT = 16 * KIB  # bytes of such a record that are kept
 RELEASE_LIMIT = 10_000  # releases of a project that are kept, the newest
 INSTALLED_LIMIT = 100  # versions installed of a project, at all places
 ANSWERS_LIMIT = 20  # of a project, which versions follow what is installed
@@ -2085,6 +2087,7 @@ class Installation(Value):
     is_rebuilt: bool = False  # the tag itself has a new build
     may_follow: str = ""  # a newer version of which nobody knows whether it follows this one
     advisories: tuple[Advisory, ...] = ()  # the worst first
+    has_more_advisories: bool = False  # OSV knows more records of it than OSV_RECORDS
     advised_at: float = (
         0.0  # when OSV was asked last; 0: not yet, or it does not know such projects
     )
@@ -2154,6 +2157,7 @@ class Installation(Value):
                 "eol_days": None,
                 "advised_at": timestamp(self.advised_at) if self.advised_at else "",
                 "advisories": [one.as_json() for one in self.advisories],
+                "has_more_advisories": None,
             }
         )
 
@@ -12366,9 +12370,9 @@ def read_osv_matches(
     queries: Iterable[OsvQuery],
     ask: Callable[[Request], Answer],
 ) -> None:
-    """Put into ``found`` the ids of the records that match each query, and when they were modified; not of a
-    query that cannot be answered, as one that is wrong, which fails its batch, or whose pages do not end.
-    https://google.github.io/osv.dev/post-v1-querybatch/"""
+    """Put into ``found`` the ids of the records that match each query, and when they were modified; one more
+    than OSV_RECORDS where there are more. Not of a query that cannot be answered, as one that is wrong, which
+    fails its batch, or whose pages do not end. https://google.github.io/osv.dev/post-v1-querybatch/"""
     waiting = [(query, "") for query in dict.fromkeys(queries)]
     batches = deque(waiting[at : at + 1000] for at in range(0, len(waiting), 1000))
     partial, pages = dict[OsvQuery, dict[str, str]](), Counter[OsvQuery]()
@@ -12402,9 +12406,15 @@ def read_osv_matches(
         more = list[tuple[OsvQuery, str]]()
         for (query, _), result in zip(batch, answer.json()["results"], strict=True):
             ids = partial.setdefault(query, {})
-            ids |= {one["id"]: str(one["modified"]) for one in result.get("vulns") or ()}
+            room = OSV_RECORDS + 1 - len(ids)
+            records = itertools.islice(result.get("vulns") or (), room)
+            ids |= {
+                record["id"][:NAME_LIMIT]: str(record["modified"])[:NAME_LIMIT]
+                for record in records
+            }
             pages[query] += 1
-            if not (token := result.get("next_page_token")):
+            token = result.get("next_page_token")
+            if not token or len(ids) > OSV_RECORDS:
                 found[query] = ids
             elif pages[query] < 20:
                 more.append((query, token))
@@ -12416,50 +12426,61 @@ _NOT_FOR_PEOPLE = re.compile(
 )  # marks of direction
 
 
-def trimmed_record(record: Any) -> dict[str, Any]:
-    """What is kept of a record: https://ossf.github.io/osv-schema/  Raises what an odd one makes raise."""
+def _osv_text(value: Any) -> str:
+    return _NOT_FOR_PEOPLE.sub("\ufffd", value or "")[:NAME_LIMIT]
 
-    def text(value: Any) -> str:
-        return _NOT_FOR_PEOPLE.sub("\ufffd", value or "")[:NAME_LIMIT]
 
-    affected = [one for one in record.get("affected") or () if one.get("package")][:200]
-    scores = [
-        one.get("score") or "" for each in (record, *affected) for one in each.get("severity") or ()
-    ]
-    is_malware = text(record["id"]).startswith("MAL-")
-    word = (
-        "critical"
-        if is_malware
-        else text((record.get("database_specific") or {}).get("severity")).lower()
+def _osv_severity(record: Any, affected: Iterable[Any]) -> str:
+    """One of SEVERITIES: as the record says in a word, else by its first score or one of what is affected."""
+    if _osv_text(record["id"]).startswith("MAL-"):  # malware
+        return "critical"
+    word = _osv_text((record.get("database_specific") or {}).get("severity")).lower()
+    if word in SEVERITIES[1:]:
+        return word
+    scored = itertools.chain.from_iterable(
+        part.get("severity") or () for part in (record, *affected)
     )
-    return {
-        "id": text(record["id"]),
-        "aliases": list(map(text, record.get("aliases") or ()))[:10],
+    words = (cvss_severity(score.get("score") or "") for score in scored)
+    return next(filter(None, words), "")
+
+
+def _osv_ranges(affected: Any) -> Iterator[dict[str, Any]]:
+    """The ranges of a package that count by versions, not by commits."""
+    for range_ in affected.get("ranges") or ():
+        if range_.get("type") in ("SEMVER", "ECOSYSTEM"):
+            events = itertools.chain.from_iterable(event.items() for event in range_["events"])
+            yield {
+                "ecosystem": _osv_text(affected["package"]["ecosystem"]),
+                "name": _osv_text(affected["package"]["name"]),
+                "events": [(kind, _osv_text(version)) for kind, version in events],
+            }
+
+
+def trimmed_record(record: Any) -> dict[str, Any]:
+    """What is kept of a record: https://ossf.github.io/osv-schema/  Raises what an odd one makes raise.
+
+    Ranges for which OSV_RECORD_LIMIT has no room are left out: what ends the flaw is then not known.
+    """
+    affected = [one for one in record.get("affected") or () if one.get("package")][:200]
+    about = _osv_text(record.get("summary") or record.get("details")).strip()
+    kept: dict[str, Any] = {
+        "id": _osv_text(record["id"]),
+        "aliases": list(map(_osv_text, (record.get("aliases") or ())[:10])),
         "withdrawn": bool(record.get("withdrawn")),
-        "title": re.split(
-            r"(?<=[.!?])\s|\n", text(record.get("summary") or record.get("details")).strip()
-        )[0],
-        "severity": word
-        if word in SEVERITIES[1:]
-        else next(filter(None, map(cvss_severity, scores)), ""),
+        "title": re.split(r"(?<=[.!?])\s|\n", about)[0],
+        "severity": _osv_severity(record, affected),
         "is_notice": any(
             (one.get("database_specific") or {}).get("informational") for one in affected
         ),
-        "affected": [
-            {
-                "ecosystem": text(one["package"]["ecosystem"]),
-                "name": text(one["package"]["name"]),
-                "events": [
-                    (kind, text(version))
-                    for event in each["events"]
-                    for kind, version in event.items()
-                ],
-            }
-            for one in affected
-            for each in one.get("ranges") or ()
-            if each.get("type") in ("SEMVER", "ECOSYSTEM")
-        ],
+        "affected": [],
     }
+    room = OSV_RECORD_LIMIT - len(compact_json(kept))
+    for range_ in itertools.chain.from_iterable(map(_osv_ranges, affected)):
+        room -= len(compact_json(range_)) + 1
+        if room < 0:
+            break
+        kept["affected"].append(range_)
+    return kept
 
 
 def _fixed_in(
@@ -13073,38 +13094,40 @@ _FAULT_LIMIT = 10  # requests that fail, after which no further record or produc
 _JUDGING, _ADVISING, _PICTURING = (Job(id_, "", "") for id_ in ("judging", "advising", "picturing"))
 
 
+def _first_records(matches: Mapping[OsvQuery, Mapping[str, str]], query: OsvQuery) -> list[str]:
+    """The ids of the records that are read of those that match a query."""
+    return list(itertools.islice(matches.get(query, ()), OSV_RECORDS))
+
+
 class Advisor:
     """Finds out which versions that run are known to be vulnerable, or near their end of life."""
+
+    ROUND_SECONDS = 5 * MINUTE  # in which a round asks
+    ROUND_RECORDS = 10 * OSV_RECORDS  # that a round holds in memory
 
     def __init__(self, store: Store, fetcher: Fetcher, clock: Callable[[], float]) -> None:
         self.store, self._fetcher, self._clock = store, fetcher, clock
         self._faults = Counter[str]()  # of this round
+        self._ends_at = 0.0  # when it does, on the monotonic clock
 
     def advise(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
         """Ask about all that is installed and was not asked about for a day, and record what is known of it,
-        with notifications. What could not be asked stays as it was, and is an outage of the fetcher."""
+        with notifications. What could not be asked, as within ROUND_SECONDS, stays as it was, is asked about
+        in the next round, and is an outage of the fetcher."""
         projects = [
             (project, provider)
             for project in self.store.projects.installed()
             if (provider := providers.get(project.provider))
         ]
-        matches, records, cycles = (
-            dict[OsvQuery, dict[str, str]](),
-            dict[str, Any](),
-            dict[str, Any](),
-        )
-        queries = [
-            query
-            for project, provider in projects
-            for one in project.installed
-            if self._is_due(one)
-            for query in self._queries(provider, project, one)
-        ]
+        self._ends_at = time.monotonic() + self.ROUND_SECONDS
         self._fetcher.outages.clear()
         self._faults.clear()
+        matches, records = dict[OsvQuery, dict[str, str]](), dict[str, Any]()
+        cycles = dict[str, Any]()
         if settings.osv_url:
+            queries = self._due_queries(projects)
             with self._outage("vulnerabilities"):
-                read_osv_matches(matches, settings.osv_url, queries, self._ask)
+                read_osv_matches(matches, settings.osv_url, queries, self._ask_in_round)
                 if missing := len({*queries} - matches.keys()):
                     raise ProviderError(f"it did not answer for {pluralize(missing, 'version')}")
             self._read_records(settings.osv_url, records, matches)
@@ -13112,6 +13135,13 @@ class Advisor:
         for project, provider in projects:
             with logged(f"project {project.id}: what is vulnerable"):
                 self._record(project, provider, settings, matches, records, cycles.get(project.id))
+
+    def _due_queries(self, projects: Iterable[tuple[Project, Provider]]) -> list[OsvQuery]:
+        queries = list[OsvQuery]()
+        for project, provider in projects:
+            for installation in filter(self._is_due, project.installed):
+                queries += self._queries(provider, project, installation)
+        return queries
 
     def _is_due(self, one: Installation) -> bool:
         return self._clock() - one.advised_at >= DAY or (
@@ -13134,6 +13164,11 @@ class Advisor:
             raise ProviderError(f"{host_of(request.url)} answered status {answer.status}")
         return answer
 
+    def _ask_in_round(self, request: Request) -> Answer:
+        if time.monotonic() > self._ends_at:
+            raise ProviderError("a round took too long; the next one asks about the rest")
+        return self._ask(request)
+
     @staticmethod
     def _queries(provider: Provider, project: Project, one: Installation) -> list[OsvQuery]:
         """Of what is installed, if it is one of the versions there, then of its newest version."""
@@ -13151,7 +13186,7 @@ class Advisor:
         another version than what is kept, or is of yesterday."""
         known, body, read_at = self.store.documents.get(url)
         if version != known if version else self._clock() - read_at >= DAY:
-            answer = self._ask(
+            answer = self._ask_in_round(
                 Request(
                     url,
                     {"If-None-Match": known} if known and not version else {},
@@ -13167,16 +13202,21 @@ class Advisor:
     def _read_records(
         self, url: str, found: dict[str, Any], matches: Mapping[OsvQuery, Mapping[str, str]]
     ) -> None:
-        """The records by id, those of repositories last; not those that cannot be had."""
+        """The records by id, those of repositories last; not those that cannot be had, and of a version the
+        first OSV_RECORDS. Where the round has all that it may hold, the next one goes on."""
         for query in sorted(matches, key=lambda query: query[0] == "GIT"):
-            for id_, modified in matches[query].items():
-                if id_ not in found and self._faults["advisories"] < _FAULT_LIMIT:
-                    with self._outage("advisories"):
-                        body = trimmed_record({"id": id_})
-                        with contextlib.suppress(*_UNREADABLE):  # an odd one is a flaw, too
-                            where = f"{url}/v1/vulns/{quote(id_, safe='')}"
-                            body = self._kept(where, trimmed_record, modified) or body
-                        found[id_] = body
+            for id_ in _first_records(matches, query):
+                if id_ in found or self._faults["advisories"] >= _FAULT_LIMIT:
+                    continue
+                with self._outage("advisories"):
+                    if len(found) >= self.ROUND_RECORDS:
+                        raise ProviderError("they are too many for one round; the next goes on")
+                    body = trimmed_record({"id": id_})
+                    with contextlib.suppress(*_UNREADABLE):  # an odd one is a flaw, too
+                        where = f"{url}/v1/vulns/{quote(id_, safe='')}"
+                        modified = matches[query][id_]
+                        body = self._kept(where, trimmed_record, modified) or body
+                    found[id_] = body
 
     def _read_cycles(
         self,
@@ -13229,30 +13269,33 @@ class Advisor:
         def advised(one: Installation) -> Installation:
             if not settings.osv_url:  # it is not known any more
                 return dataclasses.replace(
-                    one, advisories=(), advised_at=0.0, eol="", eol_days=None
+                    one,
+                    advisories=(),
+                    has_more_advisories=False,
+                    advised_at=0.0,
+                    eol="",
+                    eol_days=None,
                 )
             if cycles:
                 eol, days = end_of_life(versions.parts(one.compared_as).numbers, cycles, now)
                 one = dataclasses.replace(one, eol=eol, eol_days=days)
-            mine, *newest = self._queries(provider, project, one) or [("", "", "")]
-            ids = [id_ for query in (mine, *newest) for id_ in matches.get(query, ())]
-            if mine not in matches or not {*ids} <= records.keys():
+            mine, *others = self._queries(provider, project, one) or [("", "", "")]
+            newest = others[0] if others else ("", "", "")
+            ids, left_ids = _first_records(matches, mine), _first_records(matches, newest)
+            if mine not in matches or not {*ids, *left_ids} <= records.keys():
                 return one  # as it was
-            left = {
-                name
-                for query in newest
-                for id_ in matches.get(query, ())
-                for name in (id_, *records[id_]["aliases"])
-            }
+            left = {*left_ids}
+            for id_ in left_ids:
+                left.update(records[id_]["aliases"])
+            is_left_known = newest in matches and len(matches[newest]) <= OSV_RECORDS
+            known = [records[id_] for id_ in ids]
             return dataclasses.replace(
                 one,
                 advised_at=now,
                 advisories=advisories_of(
-                    mine,
-                    [records[id_] for id_ in matches[mine]],
-                    left if newest and newest[0] in matches else None,
-                    versions.order,
+                    mine, known, left if is_left_known else None, versions.order
                 ),
+                has_more_advisories=len(matches[mine]) > OSV_RECORDS,
             )
 
         def change(before: Project) -> tuple[Project, Event | None]:
@@ -20803,16 +20846,20 @@ def _advice_hints(visit: Visit, project: Project, one: Installation) -> list[str
             else "Vulnerabilities: not asked about yet, or the version is none of the releases."
         ]
     ends = {True: ". The update ends it.", False: ". The update does not end it.", None: "."}
+    hints = [f"{flaw} {flaw.title}".rstrip(" .") + ends[flaw.is_ended] for flaw in one.advisories]
+    if one.has_more_advisories:
+        return [
+            *hints,
+            f"osv.dev knows of more than {OSV_RECORDS} vulnerabilities of {one.shown}; "
+            f"{OSV_RECORDS} were read, of which the worst {ADVISORY_LIMIT} are listed.",
+        ]
+    if len(one.advisories) == ADVISORY_LIMIT:
+        return [*hints, f"The worst {ADVISORY_LIMIT} are listed."]
     asked, is_sure = visit.when(one.advised_at)[2], package[0] != "GIT"
-    more = (
-        [f"The worst {ADVISORY_LIMIT} are listed."] if len(one.advisories) == ADVISORY_LIMIT else []
+    nothing = f"osv.dev, asked {asked}, knows of no vulnerability of {one.shown}" + (
+        "." if is_sure else "; of repositories it knows little."
     )
-    return [
-        f"{each} {each.title}".rstrip(" .") + ends[each.is_ended] for each in one.advisories
-    ] + more or [
-        f"osv.dev, asked {asked}, knows of no vulnerability of {one.shown}"
-        + ("." if is_sure else "; of repositories it knows little.")
-    ]
+    return hints or [nothing]
 
 
 def _installation_item(visit: Visit, project: Project, one: Installation) -> Entry:

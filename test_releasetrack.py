@@ -12742,11 +12742,11 @@ def install(world: World, project: rt.Project, version: str, place: str = "") ->
     rt.install(world.service.call(world.account.id, {"version": version, "place": place}), project)
 
 
-def advise(world: Any, days: float = 1.1) -> None:
+def advise(world: Any, days: float = 1.1, advisor: type[rt.Advisor] = rt.Advisor) -> None:
     """Find out what is vulnerable, so many days after the last time; a day later all is asked about again."""
     world.now = getattr(world, "now", time.time()) + days * rt.DAY
     world.store.database.clock = lambda: world.now
-    rt.Advisor(world.store, world.service.fetcher, lambda: world.now).advise(
+    advisor(world.store, world.service.fetcher, lambda: world.now).advise(
         world.service.settings, world.service.providers
     )
 
@@ -12938,6 +12938,66 @@ def test_osv_may_fail_as_it_likes(world_with: Callable[..., World], flaws: Flaws
     flaws.fault = None
     advise(world)
     assert "not asked" not in world.visitor().get("/status").text
+
+
+@pytest.mark.slow
+def test_osv_records_of_a_version_have_an_end_and_it_is_said(
+    world_with: Callable[..., World], flaws: Flaws
+):
+    """The 500 that are read may all be withdrawn: then it is not said that none is known."""
+    world = world_with(**flaws.settings)
+    project = runs(world, "pypi", "jinja2", "1.0")
+    ids = [f"GHSA-{number}" for number in range(2_500)]
+    flaws.flaws = {("PyPI", "jinja2", "1.0"): ids}
+    flaws.records = {id_: {"id": id_, "withdrawn": "2026-01-01T00:00:00Z"} for id_ in ids}
+    advise(world)
+    assert len([seen for seen in flaws.listener.seen if "/v1/vulns/" in seen.path]) == 500
+    (pages,) = sql(world.store, "SELECT count(*) FROM document WHERE name LIKE '%/v1/vulns/%'")
+    assert pages == (500,)
+    shown = world.visitor().get(f"/projects/{project.id}").text
+    assert "knows of more than 500 vulnerabilities of 1.0" in shown
+    assert "knows of no vulnerability" not in shown
+
+
+def test_osv_record_is_kept_up_to_its_limit():
+    part = {"package": {"ecosystem": "PyPI", "name": "a" * 150}}
+    events = [{"introduced": f"{number}" * 40} for number in range(50)]
+    record = {
+        "id": "GHSA-" + "a" * 5_000,
+        "aliases": ["a" * 500] * 5_000,
+        "summary": "b" * 50_000,
+        "affected": [{**part, "ranges": [{"type": "ECOSYSTEM", "events": events}] * 20}] * 300,
+    }
+    kept = rt.trimmed_record(record)
+    assert 10_000 < len(json.dumps(kept)) < 2 * rt.OSV_RECORD_LIMIT
+    assert kept["affected"][0]["events"][0] == ("introduced", "0" * 40)
+
+
+def test_osv_round_has_an_end_and_the_next_one_goes_on(
+    world_with: Callable[..., World], flaws: Flaws
+):
+    world = world_with(**flaws.settings)
+    names = ("a", "b", "c")
+    projects = [runs(world, "pypi", name, "1.0") for name in names]
+    flaws.flaws = {("PyPI", name, "1.0"): [f"GHSA-{name}1", f"GHSA-{name}2"] for name in names}
+    flaws.records = {
+        id_: a_flaw(id_, "2", name=name) for (_, name, _), ids in flaws.flaws.items() for id_ in ids
+    }
+
+    class Late(rt.Advisor):
+        ROUND_SECONDS = -1.0
+
+    class Forgetful(rt.Advisor):
+        ROUND_RECORDS = 3
+
+    advise(world, advisor=Late)
+    assert not flaws.listener.seen
+    assert "took too long" in world.visitor().get("/status").text
+    counts = []
+    for _ in range(3):
+        advise(world, 0.01, Forgetful)
+        counts.append(sum(len(mine_of(world, project).advisories) for project in projects))
+    assert counts == [2, 4, 6]
 
 
 def test_one_bad_query_does_not_lose_the_rest(world_with: Callable[..., World], flaws: Flaws):
