@@ -255,6 +255,7 @@ QUOTAS = {  # of an account; --quota raises them
     "destinations": 200,
     "tests": 120,  # notifications sent as a test, an hour
     "lookups": 2,  # requests at once that wait for another server
+    "notes_mib": 256,  # MiB of release notes; beyond it the oldest lose their text
 }
 USER_AGENT = f"releasetrack/{__version__}"
 # What may stand in an envelope and a header as it is: https://www.rfc-editor.org/rfc/rfc5321#section-4.1.2
@@ -5411,6 +5412,7 @@ class Sources(_Part):
                 self._store.outbox.insert(db, event, now)
         if found.events or changed:
             self._db.send_wakeup.set()
+        self._store.notes.count_added(source_id, [one.note.message for one in changed if one.note])
         return found
 
     def _write_releases(
@@ -5720,17 +5722,20 @@ class Projects(_Part):
             )
             db.execute("DELETE FROM project WHERE id = ?", (project_id,))
 
-    def check_soon(self, account_id: str, ids: Sequence[str]) -> None:
-        """Have projects of the account checked at once. One more failure then does not lengthen the wait."""
-        self._db.write(
+    def check_soon(self, account_id: str, ids: Sequence[str]) -> int:
+        """Have projects of the account checked at once; how many. Not those that were checked within a minute
+        or are due already. One more failure then does not lengthen the wait."""
+        count = self._db.write(
             """
-            UPDATE source SET next_check_at = ?, failures = max(failures - 1, 0)
+            UPDATE source SET next_check_at = :now, failures = max(failures - 1, 0)
              WHERE id IN (SELECT source_id FROM project
-                           WHERE account_id = ? AND id IN (SELECT value FROM json_each(?)))
+                           WHERE account_id = :account AND id IN (SELECT value FROM json_each(:ids)))
+               AND next_check_at > :now AND coalesce(checked_at, 0) NOT BETWEEN :now - 60 AND :now
             """,
-            (self._db.clock(), account_id, compact_json(list(ids))),
+            {"now": self._db.clock(), "account": account_id, "ids": compact_json(list(ids))},
         )
         self._db.check_wakeup.set()
+        return count
 
     def get(self, account_id: str, project_id: str) -> Project | None:
         return next(iter(self.of_ids(account_id, [project_id])), None)
@@ -6455,6 +6460,99 @@ class Releases(_Part):
         return dict(row) | self._store.projects.count_updates(account_id)
 
 
+class Notes(_Part):
+    """The release notes of an account, which take as many bytes as its quota allows.
+
+    Those of a source count for the account in whose turn it is checked, the first that tracks it; those of a
+    source that is only there for an image, for the account of the image. Beyond the quota the oldest lose
+    their text, those of each project's newest release last. Their rows stay: a note that is gone would be
+    read again by the next check.
+    """
+
+    _STEP = 16 * MIB  # that are added to an account's notes before they are counted again
+    _AT_ONCE = 20  # notes that lose their text in one transaction
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._added = Recent[str, int](10_000)  # bytes, by account, since it was counted
+        self._counted = set[str]()  # accounts, since this process has started
+
+    def count_added(self, source_id: int, messages: Iterable[str]) -> None:
+        """Count what a check has written, and keep the account's quota where that was much."""
+        size = sum(map(len, messages))
+        account_id = self._account_of(source_id) if size else ""
+        if not account_id:
+            return
+        self._added[account_id] = self._added.get(account_id, 0) + size
+        if self._added[account_id] >= self._STEP:
+            self.keep_quota(account_id)
+
+    def keep_one_quota(self) -> None:
+        """Keep the quota of one more account, until this process has seen to each: they may be of before."""
+        for account in self._store.accounts.all():
+            if account.id not in self._counted:
+                self.keep_quota(account.id)
+                return
+
+    def keep_quota(self, account_id: str) -> None:
+        self._counted.add(account_id)
+        self._added[account_id] = 0
+        limit = min(self._db.quota_of("notes_mib") * MIB, sys.maxsize)
+        beyond = self._beyond(account_id, limit)
+        for start in range(0, len(beyond), self._AT_ONCE):
+            self._db.write(
+                """
+                UPDATE note SET message = ''
+                 WHERE release_id IN (SELECT value FROM json_each(?))""",
+                (compact_json(beyond[start : start + self._AT_ONCE]),),
+            )
+        if beyond:
+            log.warning(
+                "account %s: the text of its %s is deleted, beyond the quota of %d MiB (notes_mib)",
+                account_id,
+                pluralize(len(beyond), "oldest note"),
+                limit // MIB,
+            )
+
+    def _account_of(self, source_id: int) -> str:
+        return (
+            self._db.value(
+                """
+                SELECT coalesce(owner_id, (SELECT image.owner_id FROM source AS image
+                                            WHERE image.notes_source_id = source.id
+                                            ORDER BY image.id LIMIT 1))
+                  FROM source WHERE id = ?""",
+                (source_id,),
+            )
+            or ""
+        )
+
+    def _beyond(self, account_id: str, limit: int) -> list[int]:
+        """The releases whose notes do not fit into a number of bytes, beside those that go before."""
+        return [
+            row["release_id"]
+            for row in self._db.rows(
+                """
+                WITH sized AS (
+                    SELECT release_id, release.date, length(CAST(message AS BLOB)) AS size,
+                           row_number() OVER (PARTITION BY source.id
+                                              ORDER BY release.date DESC, release.id DESC) AS place
+                      FROM source JOIN release ON release.source_id = source.id
+                      JOIN note ON release_id = release.id
+                     WHERE owner_id = :account OR owner_id IS NULL AND :account = (
+                           SELECT image.owner_id FROM source AS image
+                            WHERE image.notes_source_id = source.id ORDER BY image.id LIMIT 1)),
+                summed AS (
+                    SELECT release_id, size, sum(size) OVER (
+                               ORDER BY place, date DESC, release_id ROWS UNBOUNDED PRECEDING) AS total
+                      FROM sized)
+                SELECT release_id FROM summed WHERE total > :limit AND size > 0
+                """,
+                {"account": account_id, "limit": limit},
+            )
+        ]
+
+
 class Documents(_Part):
     """What others said, by address or id: with its version there, or a hash, and when it was read."""
 
@@ -6527,6 +6625,7 @@ class Store:
             Releases(self),
             Documents(self),
         )
+        self.notes = Notes(self)
         self.close = self.database.close
 
     def maintain(self, now: float) -> None:
@@ -6587,6 +6686,7 @@ class Store:
                  ORDER BY created_at LIMIT 1000)""",
             {"before": now - DELIVERY_RETENTION},
         )
+        self.notes.keep_one_quota()
 
     def counts(self) -> dict[str, int]:
         (row,) = self.database.rows(
@@ -21296,16 +21396,19 @@ def projects_page(visit: Visit) -> Page:
     )
 
 
+# Does something with projects, by their ids, and returns what is to be said besides, or "".
+BulkAct = Callable[["Visit", list[str]], str]
+
+
 def _bulk_section(
     visit: Visit, projects: Sequence[Project], count: int, narrowed: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The list of projects, and what can be done with several at once. ``narrowed``: as of
     ``Projects.matching``, of all that match, which are ``count``."""
 
-    def button(label: str, act: Callable[[list[str]], None], done: str, sure: str = "") -> Button:
-        return Button(label, lambda: _do_with_selected(visit, narrowed, act, done), sure=sure)
+    def button(label: str, act: BulkAct, done: str, sure: str = "") -> Button:
+        return Button(label, lambda: _do_with_selected(visit, narrowed, act, done=done), sure=sure)
 
-    store, account_id = visit.store, visit.account.id
     choices = [("", "Choose an action"), *((words, words) for words in _possible_changes(visit))]
     whole = check_field("all", f"All {count:,} that match, on every page")
     return {
@@ -21316,16 +21419,9 @@ def _bulk_section(
             *([whole] if count > len(projects) else []),
         ],
         "buttons": {
-            "change": button("Apply", functools.partial(_change_projects, visit), "Changed"),
-            "check": button(
-                "Check now", functools.partial(store.projects.check_soon, account_id), "Checking"
-            ),
-            "remove": button(
-                "Remove",
-                functools.partial(_remove_projects, visit),
-                "Removed",
-                sure="Remove selected",
-            ),
+            "change": button("Apply", _change_projects, "Changed"),
+            "check": button("Check now", _check_projects, "Checking"),
+            "remove": button("Remove", _remove_projects, "Removed", sure="Remove selected"),
         },
     }
 
@@ -21422,23 +21518,31 @@ def _possible_changes(visit: Visit) -> dict[str, Callable[[], Mapping[str, Any]]
     return changes
 
 
-def _change_projects(visit: Visit, ids: list[str]) -> None:
+def _change_projects(visit: Visit, ids: list[str]) -> str:
     """Make the change that was chosen, of all projects or of none. Raises Invalid."""
     change = _possible_changes(visit).get(visit.form.text("change"))
     if change is None:
         raise Invalid("Choose an action first.")
     visit.store.projects.update(visit.account.id, ids, change())
     visit.context.inventory.compare(visit.account.id, ids)
+    return ""
 
 
-def _remove_projects(visit: Visit, ids: list[str]) -> None:
+def _check_projects(visit: Visit, ids: list[str]) -> str:
+    count = visit.store.projects.check_soon(visit.account.id, ids)
+    left = len(ids) - count
+    return f" {left} of them were checked within the last minute, or are due." if left else ""
+
+
+def _remove_projects(visit: Visit, ids: list[str]) -> str:
     """Remove projects one by one: each may have 10,000 releases, and other writers wait meanwhile."""
     for id_ in ids:
         visit.store.projects.remove(id_)
+    return ""
 
 
 def _do_with_selected(
-    visit: Visit, narrowed: Mapping[str, Any], act: Callable[[list[str]], None], done: str
+    visit: Visit, narrowed: Mapping[str, Any], act: BulkAct, *, done: str
 ) -> None:
     """Do something with the projects that are selected. Raises Invalid, SeeOther."""
     projects, account_id = visit.store.projects, visit.account.id
@@ -21450,8 +21554,10 @@ def _do_with_selected(
     if not ids:
         raise Invalid("Select at least one project.")
     only = projects.get(account_id, ids[0]) if len(ids) == 1 else None
-    act(ids)
-    raise SeeOther(visit.link(), f"{done}: {only.name if only else f'{len(ids)} projects'}.")
+    besides = act(visit, ids)
+    raise SeeOther(
+        visit.link(), f"{done}: {only.name if only else f'{len(ids)} projects'}.{besides}"
+    )
 
 
 @page_at("/projects/add")
@@ -21979,10 +22085,17 @@ def _add_lines(
 
 
 # ---- one project
+def _check_now(visit: Visit, project: Project) -> None:
+    """Have a project checked, at most once a minute. Raises SeeOther."""
+    is_begun = visit.store.projects.check_soon(visit.account.id, [project.id])
+    if is_begun or project.health.next_check_at <= visit.store.database.clock():
+        raise SeeOther(visit.link(), "Checking now.")
+    raise SeeOther(visit.link(), "It was checked within the last minute.")
+
+
 def _health_item(visit: Visit, project: Project) -> Entry:
     """Where a project is, and when it is checked. While it is, the page comes again by itself."""
-    health, projects, hint = project.health, visit.store.projects, "Checking..."
-    checked, next_check = visit.when(health.checked_at)[2], visit.when(health.next_check_at)[2]
+    health, hint = project.health, "Checking..."
     if (
         health.next_check_at <= visit.store.database.clock()
         and project.provider in visit.providers
@@ -21990,15 +22103,11 @@ def _health_item(visit: Visit, project: Project) -> Entry:
     ):
         bottle.response.set_header("Refresh", "2")
     else:
+        checked, next_check = visit.when(health.checked_at)[2], visit.when(health.next_check_at)[2]
         hint = f"Last checked {checked}, next {next_check}."
     if project.id in visit.context.applied:
         hint += f" It is declared in {os.path.basename(visit.settings.apply)}; change it there."
-    place = " ".join(map(visit.title_of, project.notes_source.split(" ", 1)))
-    place += ", as was chosen" if place and project.notes_from else ""
     title = visit.title_of(project.provider)
-    notes = _sentence(
-        ": ".join(filter(None, (place and f"Notes from {place}", project.notes_state)))
-    )
     return Entry(
         name=title,
         icon=Icon.of(project.provider),
@@ -22006,15 +22115,19 @@ def _health_item(visit: Visit, project: Project) -> Entry:
         url=visit.page_of(project),
         marks=[("plain", name) for id_, name in visit.tags.items() if id_ in project.tags],
         about=f"formerly {project.former_name}" if project.former_name else "",
-        hints=[hint, project.note, notes],
-        buttons={
-            "check": Button(
-                "Check now",
-                lambda: projects.check_soon(visit.account.id, [project.id]),
-                "Checking now.",
-            )
-        },
+        hints=[hint, project.note, _notes_hint(visit, project)],
+        buttons={"check": Button("Check now", functools.partial(_check_now, visit, project))},
     )
+
+
+def _notes_hint(visit: Visit, project: Project) -> str:
+    """Whose notes an image has, and what is wrong with them."""
+    words = list[str]()
+    if project.notes_source:
+        place = " ".join(map(visit.title_of, project.notes_source.split(" ", 1)))
+        chosen = ", as was chosen" if project.notes_from else ""
+        words.append(f"Notes from {place}{chosen}")
+    return _sentence(": ".join(filter(None, [*words, project.notes_state])))
 
 
 @page_at("/projects/<project_id>")

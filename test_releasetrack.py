@@ -4100,6 +4100,94 @@ def test_secret_that_was_removed_is_in_no_file(busy, about):
             remove(busy) if is_there else None
 
 
+# What an account's notes take
+
+
+def noted(store: rt.Store, source_id: int) -> dict[str, int]:
+    """How long the note of each version is."""
+    return {
+        version: size
+        for version, size in sql(
+            store,
+            """
+            SELECT version, length(message) FROM note JOIN release ON release.id = release_id
+             WHERE source_id = ?""",
+            source_id,
+        )
+    }
+
+
+def test_notes_beyond_the_quota_lose_their_text_the_oldest_first(tmp_path):
+    """Those of each project's newest releases stay longest; an account's own projects alone count."""
+    with contextlib.closing(World(tmp_path, quota="notes_mib=1")) as world:
+        store, other = world.store, add_account(world)
+        note = "x" * 100_000
+        busy, quiet = world.track("github", "o/busy"), world.track("github", "o/quiet")
+        theirs = a_project(store, other, "theirs")
+        store.projects.add(
+            world.account.id, "forge", "theirs", "theirs", {}
+        )  # which is not the first
+        for project, count in ((busy, 15), (quiet, 2), (theirs, 12)):
+            add_noted_releases(store, project.source_id, count, note)
+        store.notes.keep_quota(world.account.id)
+        assert noted(store, busy.source_id) == {
+            str(number): 100_000 if number >= 7 else 0 for number in range(15)
+        }
+        assert set(noted(store, quiet.source_id).values()) == {100_000}
+        assert set(noted(store, theirs.source_id).values()) == {100_000}
+        for _ in range(2):  # a turn of the courier sees to one account
+            store.maintain(time.time())
+        assert sorted(noted(store, theirs.source_id).values()) == [0] * 2 + [100_000] * 10
+
+
+@pytest.mark.slow
+def test_check_that_adds_much_keeps_the_quota_of_notes(tmp_path, forge):
+    """And the note that lost its text is not read again: its row says which note it is."""
+    with contextlib.closing(World(tmp_path, quota="notes_mib=1")) as world:
+        world.observe(forge, "2026-06-10T09:00:00+02:00", "o/a", "o/b")
+        for name in world.projects:  # together more than 16 MiB, after which they are counted
+            for number in range(1, 37):
+                forge.publish(name, f"1.{number}", body="long " * 48_000)
+            world.check(name)
+        sizes = {
+            name: noted(world.store, project.source_id) for name, project in world.projects.items()
+        }
+        for of_project in sizes.values():
+            kept = [version for version, size in of_project.items() if size]
+            assert len(of_project) == 37 and sorted(kept) == ["1.35", "1.36"]
+        world.check()
+        assert sizes == {
+            name: noted(world.store, project.source_id) for name, project in world.projects.items()
+        }
+
+
+def test_check_now_counts_once_a_minute_and_source(world, visitor, forge):
+    world.observe(forge, "2026-06-10T09:00:00+02:00", "o/a", "o/b")
+    store, ids = world.store, [project.id for project in world.projects.values()]
+
+    def press(*names: str) -> str:
+        fields = [("do", "check"), *(("project", world.projects[name].id) for name in names)]
+        return status_in(visitor.send("/projects", fields).follow())
+
+    def due() -> int:
+        return len(store.sources.due(["forge"], world.clock.now, 10))
+
+    assert "2 of them were checked within the last minute" in press("o/a", "o/b") and due() == 0
+    world.clock.now += 61
+    world.check("o/b")
+    said = press("o/a", "o/b")
+    assert "Checking: 2 projects. 1 of them were checked" in said and due() == 1
+    assert "o/a. 1 of them were checked within the last minute, or are due" in press("o/a")
+    assert store.projects.check_soon(world.account.id, ids) == 0
+    world.check("o/a")
+    for seconds, count in ((59, 0), (2, 2)):
+        world.clock.now += seconds
+        assert store.projects.check_soon(world.account.id, ids) == count
+    world.check("o/a")
+    world.clock.now -= rt.DAY  # a clock that was ahead refuses nothing
+    assert store.projects.check_soon(world.account.id, ids[:1]) == 1
+
+
 # Backups, locks and full disks
 
 
@@ -12445,6 +12533,7 @@ def test_check_that_cannot_be_recorded_is_repeated_after_a_minute(world, forge):
         return sum("/releases?" in one.path for one in forge.listener.seen)
 
     mend, asked = broken(world.db, "UPDATE OF checked_at ON source"), lists()
+    world.clock.now += 2 * rt.MINUTE
     world.store.projects.check_soon(world.account.id, [world.projects["o/a"].id])
     with at_work(world.checking):
         until(lambda: lists() == asked + 1)
@@ -12516,6 +12605,7 @@ def test_loops_write_only_what_is_due(world, forge):
             other.execute("PRAGMA data_version").fetchone(),
         ) == before
         forge.publish("o/a", "1.0")
+        world.clock.now += 2 * rt.MINUTE
         world.store.projects.check_soon(world.account.id, [world.projects["o/a"].id])
         until(lambda: "1.0" in world.states())
         assert world.store.database.revision() > before[0]
@@ -24018,6 +24108,8 @@ def test_projects_add_waits_for_the_first_check(forged, forge):
         "1.0"
     ] and "Refresh" not in shown.headers
     forge.publish("o/b", "1.1")
+    assert "It was checked within the last minute." in status_in(visitor.press(shown, "check"))
+    sql(forged.store, "UPDATE source SET checked_at = checked_at - 61")
     visitor.press(shown, "check")
     shown = until(
         lambda: (now := visitor.get(shown.request.path)) and "Refresh" not in now.headers and now
