@@ -4668,7 +4668,10 @@ class Tags(_Part):
         """The new tag. Raises Invalid when the account has one of that name, or too many."""
         tag = Tag(make_id(), name, make_id())
         with self._db.transaction() as db, _unique(f"a tag {name}"):
-            self._db.require_quota("tags", len(self.of_account(account_id)))
+            self._db.require_quota(
+                "tags",
+                self._db.value("SELECT count(*) FROM tag WHERE account_id = ?", (account_id,)),
+            )
             db.execute(
                 "INSERT INTO tag (id, account_id, name, feed_secret) VALUES (?, ?, ?, ?)",
                 (tag.id, account_id, name, tag.feed_secret),
@@ -5997,6 +6000,19 @@ class Projects(_Part):
                 """
             SELECT project.id, provider, key FROM project JOIN source ON source.id = source_id
              WHERE account_id = ?""",
+                (account_id,),
+            )
+        }
+
+    def renamed(self, account_id: str) -> dict[tuple[str, str], str]:
+        """The names in small letters of the account's projects that had another one, by ``(provider, former
+        name)``."""
+        return {
+            (row["provider"], row["former_name"].lower()): row["name"].lower()
+            for row in self._db.rows(
+                """
+            SELECT provider, former_name, name FROM project JOIN source ON source.id = source_id
+             WHERE account_id = ? AND former_name != ''""",
                 (account_id,),
             )
         }
@@ -16515,8 +16531,9 @@ class Inventory(Value):
 
 def project_settings(fields: Fields, inventory: Inventory, project: Project) -> dict[str, Any]:
     """What ``fields`` set of a project, as it is or blank, for the store. Problems are left in ``fields``."""
-    store, account_id = inventory.store, project.account_id
-    now, tags = store.database.clock(), [tag.id for tag in store.tags.of_account(account_id)]
+    store, account_id, now = inventory.store, project.account_id, inventory.store.database.clock()
+    # Read where they are named: an import has thousands of projects.
+    tags = [tag.id for tag in store.tags.of_account(account_id)] if fields.has("tags") else []
     lists: dict[str, Any] = {
         "exclude_version_regexp": fields.rules("exclude_version_regexp"),
         "installed": fields.installed("installed", now),
@@ -16529,10 +16546,14 @@ def project_settings(fields: Fields, inventory: Inventory, project: Project) -> 
     if "notes_from" in settings:
         with fields.collecting():
             settings["notes_from"] = inventory.chosen_notes(project, settings["notes_from"])
-    settings["destinations"], there_are = {}, store.destinations.of_account(account_id)
+    settings["destinations"] = {}
     for kind in inventory.kinds:
-        known = [one.id for one in there_are if one.kind == kind]
-        if (ids := fields.ids(KIND_FIELDS[kind], f"{kind} destination", known)) is not None:
+        member, known = KIND_FIELDS[kind], list[str]()
+        if fields.has(member):
+            destinations = store.destinations.of_account(account_id, kind=kind)
+            known = [destination.id for destination in destinations]
+        ids = fields.ids(member, f"{kind} destination", known)
+        if ids is not None:
             settings["destinations"][kind] = ids
     if settings.get("email_notification") == "default":
         account = store.accounts.get(account_id)
@@ -17408,7 +17429,8 @@ def changed_destination(call: Call, before: Destination) -> Destination:
     """A destination after what the body says of its ``name``, its options, ``tags`` and ``without_tags``, and
     its ``settings``: a list of settings and values, of which empty ones are removed. What is absent stays.
     Raises Invalid with every problem."""
-    fields, tags = call.fields, call.tags
+    fields = call.fields
+    tags = call.tags if fields.has("tags") or fields.has("without_tags") else {}
     changes = fields.options(DESTINATION_OPTIONS)
     for option, reason in FIXED_OPTIONS.get(before.kind, {}).items():
         if changes.get(option, getattr(before, option)) != getattr(before, option):
@@ -17424,8 +17446,8 @@ def changed_destination(call: Call, before: Destination) -> Destination:
             )
     fields.check()
     after = dataclasses.replace(before, **changes)
-    if both := [tags[id_] for id_ in after.tags if id_ in after.without_tags]:
-        raise Invalid(f"The tag {both[0]} is chosen both ways.")
+    if both := [id_ for id_ in after.tags if id_ in after.without_tags]:
+        raise Invalid(f"The tag {call.tags[both[0]]} is chosen both ways.")
     with call.context.waiting(call.account_id) as may_wait:
         # Else its address is judged when it is used, as it always is.
         for name in ("url", "homeserver_url", "server") if may_wait else ():
@@ -18363,10 +18385,17 @@ def _names(given: Mapping[str, Any], name: str, at_most: int = NAME_LIMIT) -> di
     return {label.lower(): label for label in (read_label(one, at_most, name) for one in found)}
 
 
+_NO_TIME = "there was no time left; do the same again for what is left out"
+
+
 class Plan:
     """What it takes to make a document true of an account. What it does not name, stays. ``is_import``: so
     does what there is; ``is_pruning``: what is in none of its lists is removed. ``environ``: the variables
-    that settings of destinations may name."""
+    that settings of destinations may name.
+
+    It ends at the account's quotas, and after ``seconds``, which count anew when it is performed: what is
+    beyond is left out, and says why.
+    """
 
     def __init__(
         self,
@@ -18376,28 +18405,13 @@ class Plan:
         is_import: bool = False,
         is_pruning: bool = False,
         environ: Mapping[str, str] = {},
+        seconds: float = math.inf,
     ) -> None:
         self._call, self._store, self._inventory = call, call.store, call.context.inventory
         self._is_import, self._environ, self._account = is_import, environ, call.account
-        self._tags = call.tags
-        self._destinations = {
-            (one.kind, one.name): one
-            for one in self._store.destinations.of_account(call.account_id)
-        }
+        self._seconds, self._ends_at = seconds, time.monotonic() + seconds
+        self._read_account(document)
         self._seen, self._changed = set[tuple[str, str]](), list[str]()
-        there_are = self._store.projects.search(self._account.id, "")
-        self._is_new, self._renamed = (
-            not there_are,
-            {
-                (one.provider, one.former_name.lower()): one.name.lower()
-                for one in there_are
-                if one.former_name
-            },
-        )
-        self._listed = {
-            (pick(str, one, "kind"), pick(str, one, "name").strip())
-            for one in document.get("destinations", ())
-        } | {("email", "account")}
         self._named = dict[str, str]()  # tags
         account = [document["account"]] if "account" in document else []
         later = [
@@ -18405,47 +18419,76 @@ class Plan:
             *self._steps("destination", self._destination_step, document.get("destinations", ())),
             *self._steps("project", self._project_step, document.get("projects", ())),
         ]
-        there = {name.lower() for name in self._tags.values()}
         listed = _names(document, "tags", TAG_LIMIT) | self._named
-        self.steps = [
-            Step("tag", name, "add", "", functools.partial(self._ids, [name]))
-            for key, name in listed.items()
-            if key not in there
-        ] + later
+        new_tags = [name for key, name in listed.items() if key not in self._tag_ids]
+        self.steps = [*self._steps("tag", self._tag_step, new_tags), *later]
         if not is_import and (is_pruning or document.get("prune")):
             self._prune(document, listed)
 
-    def _ids(self, names: Iterable[str]) -> list[str]:
-        return self._store.tags.ids_of(self._account.id, names)
+    def _read_account(self, document: Mapping[str, Any]) -> None:
+        """Read once what the steps look up: an account has up to 1,000 projects and tags."""
+        account_id, projects = self._account.id, self._store.projects
+        self._tags = self._call.tags
+        self._tag_ids = {name.lower(): id_ for id_, name in self._tags.items()}
+        destinations = self._store.destinations.of_account(account_id)
+        self._destinations = {(one.kind, one.name): one for one in destinations}
+        self._destination_names = {one.id: one.name.lower() for one in destinations}
+        self._tracked, self._renamed = projects.ids_by_key(account_id), projects.renamed(account_id)
+        self._is_new = not self._tracked
+        self._used = {
+            "tags": len(self._tags),
+            "destinations": len(destinations),
+            "projects": len(self._tracked),
+        }
+        self._listed = {
+            (pick(str, given, "kind"), pick(str, given, "name").strip())
+            for given in document.get("destinations", ())
+        } | {("email", "account")}
+        self._nameable = self._listed | self._destinations.keys()
+
+    def _require_room(self, what: str) -> None:
+        """Raise Invalid where the account, with what is planned, has all that it may have."""
+        self._store.database.require_quota(what, self._used[what])
+
+    def _ids(self, names: Mapping[str, str]) -> list[str]:
+        """The ids of tags, by their names in small letters; those that there are not are added."""
+        for key, name in names.items():
+            if key not in self._tag_ids:
+                self._tag_ids[key] = self._store.tags.add(self._account.id, name).id
+        return [self._tag_ids[key] for key in names]
 
     def _steps(
         self, kind: str, make: Callable[[Any], Step], listed: Iterable[Any]
     ) -> Iterator[Step]:
-        for number, one in enumerate(listed, 1):
+        for number, given in enumerate(listed, 1):
             try:
-                yield make(one)
+                if time.monotonic() > self._ends_at:
+                    raise Invalid(_NO_TIME)
+                yield make(given)
             except Invalid as error:
-                name = one if isinstance(one, str) else pick(str, one, "name") or f"number {number}"
-                where = pick(str, one, "provider") or pick(str, one, "kind") or kind
-                yield Step(where[:60], name[:NAME_LIMIT], "left out", str(error))
+                name = given if isinstance(given, str) else pick(str, given, "name")
+                where = pick(str, given, "provider") or pick(str, given, "kind") or kind
+                name = (name or f"number {number}")[:NAME_LIMIT]
+                yield Step(where[:60], name, "left out", str(error))
 
+    @staticmethod
     def _step(
-        self, kind: str, name: str, is_new: bool, changes: Iterable[str], act: Callable[[], Any]
+        kind: str, name: str, changes: Iterable[str], act: Callable[[], Any], *, is_new: bool
     ) -> Step:
         words = ", ".join(changes)
-        return Step(
-            kind,
-            name,
-            "add" if is_new else "change" if words else "same",
-            words * (not is_new),
-            act,
-        )
+        if is_new:
+            return Step(kind, name, "add", "", act)
+        return Step(kind, name, "change" if words else "same", words, act)
 
     def _note_tags(self, names: Mapping[str, str], ids: Collection[str]) -> bool:
-        self._named |= (
-            names  # those that there are not become steps; whether they differ from the ids
-        )
-        return names.keys() != {name.lower() for id_, name in self._tags.items() if id_ in ids}
+        """Whether tags differ from those of the ids; those that there are not become steps."""
+        self._named |= names
+        return names.keys() != {self._tags[id_].lower() for id_ in ids if id_ in self._tags}
+
+    def _tag_step(self, name: str) -> Step:
+        self._require_room("tags")
+        self._used["tags"] += 1
+        return Step("tag", name, "add", "", functools.partial(self._ids, {name.lower(): name}))
 
     def _account_step(self, given: Any) -> Step:
         _known(given, "name", *(option.name for option in ACCOUNT_OPTIONS))
@@ -18456,33 +18499,59 @@ class Plan:
         }
         if self._is_import and not self._is_new:
             changes = {}
-        return self._step(
-            "account",
-            self._account.email,
-            False,
-            changes,
-            functools.partial(self._store.accounts.change, self._account.id, changes),
-        )
+        act = functools.partial(self._store.accounts.change, self._account.id, changes)
+        return self._step("account", self._account.email, changes, act, is_new=False)
 
     def _pairs(self, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """The settings of a destination: texts, lists of them, or ``{"env": VARIABLE}``."""
         for name, value in given.items():
-            for one in value if isinstance(value, list) else [value]:
-                variable = pick(str, one, "env")
-                if not (variable in self._environ if variable else type(one) in (str, int)):
-                    raise Invalid(
-                        Problem(
-                            name[:60],
-                            f"names the variable {variable[:60]}, which is not set"
-                            if variable
-                            else 'must be a text, texts, or {"env": VARIABLE}',
-                        )
-                    )
-                yield name, self._environ[variable] if variable else str(one)
+            for text in value if isinstance(value, list) else [value]:
+                variable = pick(str, text, "env")
+                if variable and variable not in self._environ:
+                    words = f"names the variable {variable[:60]}, which is not set"
+                    raise Invalid(Problem(name[:60], words))
+                if not variable and type(text) not in (str, int):
+                    words = 'must be a text, texts, or {"env": VARIABLE}'
+                    raise Invalid(Problem(name[:60], words))
+                yield name, self._environ[variable] if variable else str(text)
 
     def _destination_step(self, given: Any) -> Step:
-        options, kinds = [option.name for option in DESTINATION_OPTIONS], self._call.context.kinds
         kind, name, secret = (pick(str, given, key).strip() for key in ("kind", "name", "secret"))
+        self._check_destination(given, kind)
+        before = self._destinations.get((kind, name)) or new_destination(self._account.id, kind)
+        is_own_address = self._is_new and (kind, name) == ("email", "account")
+        if before.name and self._is_import and not is_own_address:
+            return Step(kind, name, "same", "there already")
+        if (kind, name) in self._seen:
+            raise Invalid("It is listed twice.")
+        self._seen.add((kind, name))
+        if secret and not re.fullmatch("whsec_[A-Za-z0-9+/]{20,200}={0,2}", secret):
+            raise Invalid(Problem("secret", "must be whsec_ and base 64"))
+        if not before.name:
+            self._require_room("destinations")
+        after = self._destination_after(given, before, name)
+        if secret and not before.name:
+            after = dataclasses.replace(after, secret=secret)
+        tags = self._destination_tags(given, before)
+        options = [option.name for option in DESTINATION_OPTIONS]
+        changes = [
+            member
+            for member in (*options, "settings")
+            if getattr(before, member) != getattr(after, member)
+        ]
+        changes += [
+            key for key, names in tags.items() if self._note_tags(names, getattr(before, key))
+        ]
+        self._used["destinations"] += 0 if before.name else 1
+        act = functools.partial(self._save_destination, after, tags, is_new=not before.name)
+        step = self._step(kind, name, changes, act, is_new=not before.name)
+        if step.outcome == "add" and after.secret not in ("", secret):
+            step.reason = "with a new signing secret"
+        return step
+
+    def _check_destination(self, given: Any, kind: str) -> None:
+        """Raises Invalid for an unknown kind, and for members that are none or stand in a wrong place."""
+        options, kinds = [option.name for option in DESTINATION_OPTIONS], self._call.context.kinds
         if kind not in kinds:
             raise Invalid(
                 Problem("kind", f"must be one of {', '.join(kinds)}{did_you_mean(kind, kinds)}")
@@ -18490,49 +18559,39 @@ class Plan:
         if misplaced := [field.name for field in kinds[kind].fields if field.name in given]:
             raise Invalid(Problem(misplaced[0], "belongs into settings"))
         _known(given, "kind", "name", "tags", "without_tags", "settings", "secret", *options)
-        before = self._destinations.get((kind, name)) or new_destination(self._account.id, kind)
-        if (
-            before.name
-            and self._is_import
-            and not (self._is_new and (kind, name) == ("email", "account"))
-        ):
-            return Step(kind, name, "same", "there already")
-        if (kind, name) in self._seen:
-            raise Invalid("It is listed twice.")
-        self._seen.add((kind, name))
-        if secret and not re.fullmatch("whsec_[A-Za-z0-9+/]{20,200}={0,2}", secret):
-            raise Invalid(Problem("secret", "must be whsec_ and base 64"))
+
+    def _destination_after(
+        self, given: Mapping[str, Any], before: Destination, name: str
+    ) -> Destination:
+        """A destination as a document has it, but for its tags. Raises Invalid, which shows no secret."""
+        kinds = self._call.context.kinds
         # What is masked stays what it is.
-        kept = dict(
-            zip(*(settings_as_given(before, is_shown, kinds) for is_shown in (True, False)))
-        )
+        masked = settings_as_given(before, is_shown=True, kinds=kinds)
+        kept = dict(zip(masked, settings_as_given(before, kinds=kinds)))
         pairs = [kept.get(pair, pair) for pair in self._pairs(pick(dict, given, "settings"))]
-        body = (
-            {option: given.get(option) for option in options}
-            | {"name": name}
-            | (
-                {"settings": [{"setting": setting, "value": text} for setting, text in pairs]}
-                if pairs
-                else {}
-            )
-        )
+        body: dict[str, Any] = {
+            option.name: given.get(option.name) for option in DESTINATION_OPTIONS
+        }
+        body["name"] = name
+        if pairs:
+            body["settings"] = [{"setting": setting, "value": text} for setting, text in pairs]
         try:
-            after = changed_destination(
+            return changed_destination(
                 dataclasses.replace(self._call, environ={GIVEN: body}), before
             )
         except Invalid as error:
-            hidden, text = (
-                {one.name for one in kinds[kind].fields if one.is_secret},
-                compact_json(given),
-            )
-            if '"env":' not in text and (
-                "***" in text or not hidden & {one.field for one in error.problems}
-            ):
+            hidden = {field.name for field in kinds[before.kind].fields if field.is_secret}
+            is_of_secret = bool(hidden & {problem.field for problem in error.problems})
+            text = compact_json(given)
+            if '"env":' not in text and ("***" in text or not is_of_secret):
                 raise
-            fields = ", ".join(problem.field for problem in error.problems)  # no value, a secret
+            fields = ", ".join(problem.field for problem in error.problems)
             raise Invalid(f"{fields} is not valid; what it holds is not shown.") from None
-        if secret and not before.name:
-            after = dataclasses.replace(after, secret=secret)
+
+    def _destination_tags(
+        self, given: Mapping[str, Any], before: Destination
+    ) -> dict[str, dict[str, str]]:
+        """The names of ``tags`` and ``without_tags``, where a document has them. Raises Invalid."""
         tags = {
             key: _names(given, key, TAG_LIMIT) for key in ("tags", "without_tags") if key in given
         }
@@ -18544,27 +18603,46 @@ class Plan:
         )
         if both := chosen & without:
             raise Invalid(Problem("without_tags", f"has {min(both)}, as tags has"))
-        changes = [
-            one for one in (*options, "settings") if getattr(before, one) != getattr(after, one)
-        ]
-        changes += [
-            key for key, names in tags.items() if self._note_tags(names, getattr(before, key))
-        ]
+        return tags
 
-        def act() -> None:
-            ids: dict[str, Any] = {
-                key: tuple(self._ids(names.values())) for key, names in tags.items()
-            }
-            final = self._destinations[kind, name] = dataclasses.replace(after, **ids)
-            self._store.destinations.save(final, is_new=not before.name)
-
-        step = self._step(kind, name, not before.name, changes, act)
-        if step.outcome == "add" and after.secret not in ("", secret):
-            step.reason = "with a new signing secret"
-        return step
+    def _save_destination(
+        self, destination: Destination, tags: Mapping[str, dict[str, str]], *, is_new: bool
+    ) -> None:
+        ids: dict[str, Any] = {key: tuple(self._ids(names)) for key, names in tags.items()}
+        final = dataclasses.replace(destination, **ids)
+        self._destinations[final.kind, final.name] = final
+        self._store.destinations.save(final, is_new=is_new)
 
     def _project_step(self, given: Any) -> Step:
-        fields = {KIND_FIELDS[kind]: kind for kind in self._call.context.kinds}
+        members = self._project_members(given)
+        typed = read_label(pick(str, members, "name"), 2000)
+        provider_id = pick(str, members, "provider") or None
+        provider, name, key = project_at(
+            self._call.context.providers, provider_id, typed, is_typed=True
+        )
+        key = self._renamed.get((provider.id, key), key)
+        if (provider.id, key) in self._seen:
+            raise Invalid("It is listed twice.")
+        self._seen.add((provider.id, key))
+        tracked_id = self._tracked.get((provider.id, key))
+        if tracked_id and self._is_import:
+            return Step(provider.id, name, "same", "there already")
+        if not tracked_id:
+            self._require_room("projects")
+        known = self._store.projects.get(self._account.id, tracked_id) if tracked_id else None
+        source_id = self._store.sources.id_of(provider.id, key)
+        before = known or Project.blank(self._account.id, provider.id, name, source_id)
+        self._spell_out(members, before, provider, typed)
+        settings, tags = self._project_settings(members, before)
+        changes = self._project_changes(before, settings, tags)
+        act = functools.partial(
+            self._save_project, known, (provider, key, name), settings, tags=tags
+        )
+        self._used["projects"] += 0 if known else 1
+        return self._step(provider.id, name, changes, act, is_new=not known)
+
+    def _project_members(self, given: Any) -> dict[str, Any]:
+        """The members of a project that a document has. Raises Invalid for unknown ones."""
         members = dict(
             _known(
                 {"name": given} if isinstance(given, str) else given,
@@ -18574,101 +18652,101 @@ class Plan:
                 "installed",
                 "exclude_version_regexp",
                 "version_answers",
-                *fields,
-                *(one.name for one in PROJECT_OPTIONS),
+                *(KIND_FIELDS[kind] for kind in self._call.context.kinds),
+                *(option.name for option in PROJECT_OPTIONS),
             )
         )
-        typed, id_ = (
-            read_label(pick(str, members, "name"), 2000),
-            pick(str, members, "provider") or None,
-        )
-        provider, name, key = project_at(self._call.context.providers, id_, typed, is_typed=True)
-        key = self._renamed.get((provider.id, key), key)
-        if (provider.id, key) in self._seen:
-            raise Invalid("It is listed twice.")
-        self._seen.add((provider.id, key))
         if "" < pick(str, members, "snoozed_until") < timestamp(self._store.database.clock()):
             members.pop("snoozed_until", None)  # it ended
-        found = self._store.projects.by_names(self._account.id, provider.id, [key])
-        if found and self._is_import:
-            return Step(provider.id, name, "same", "there already")
-        before = (
-            found[0]
-            if found
-            else Project.blank(
-                self._account.id, provider.id, name, self._store.sources.id_of(provider.id, key)
-            )
-        )
-        # What is short to write: a version, also in the name, which says nothing of other places; patterns.
-        mine = [
+        return members
+
+    @staticmethod
+    def _spell_out(
+        members: dict[str, Any], before: Project, provider: Provider, typed: str
+    ) -> None:
+        """Write as the API has it what is short to write: patterns, and a version, also in the name, which
+        says nothing of other places."""
+        installed = [
             {"version": one.version, "digest": one.digest}
             for one in installed_in(provider, typed, 0.0)
         ]
         if isinstance(members.get("installed"), str):
-            mine = [{"version": members.pop("installed")}]
-        if mine:
-            others = [one for one in before.installed if one.place]
-            members.setdefault(
-                "installed",
-                [
-                    *mine,
-                    *(
-                        {member: getattr(one, member) for member in INSTALLED_MEMBERS}
-                        for one in others
-                    ),
-                ],
-            )
-        for one, member in (("installed", "version"), ("exclude_version_regexp", "value")):
-            texts = [members[one]] if isinstance(members.get(one), str) else members.get(one)
+            installed = [{"version": members.pop("installed")}]
+        if installed:
+            for other in before.installed:
+                if other.place:
+                    installed.append({
+                        member: getattr(other, member) for member in INSTALLED_MEMBERS
+                    })
+            members.setdefault("installed", installed)
+        for name, member in (("installed", "version"), ("exclude_version_regexp", "value")):
+            texts = [members[name]] if isinstance(members.get(name), str) else members.get(name)
             if isinstance(texts, list):
-                members[one] = [{member: text} if isinstance(text, str) else text for text in texts]
-        lists = {one: _names(members, one) for one in ("tags", *fields) if one in members}
-        reader = Fields({one: value for one, value in members.items() if one not in lists})
-        settings = project_settings(reader, self._inventory, before)
-        reader.check()
+                members[name] = [
+                    {member: text} if isinstance(text, str) else text for text in texts
+                ]
+
+    def _project_settings(
+        self, members: Mapping[str, Any], before: Project
+    ) -> tuple[dict[str, Any], dict[str, str] | None]:
+        """``(the settings of a project, names of its tags)``: destinations by kind, too, are names, by these in
+        small letters; None for tags that are not listed. Raises Invalid."""
+        kinds = {KIND_FIELDS[kind]: kind for kind in self._call.context.kinds}
+        lists = {name: _names(members, name) for name in ("tags", *kinds) if name in members}
+        fields = Fields({name: value for name, value in members.items() if name not in lists})
+        settings = project_settings(fields, self._inventory, before)
+        fields.check()
         settings["destinations"] = {
-            fields[one]: names for one, names in lists.items() if one in fields
+            kinds[name]: names for name, names in lists.items() if name in kinds
         }
-        there = {one.id: one.name.lower() for one in self._destinations.values()}
-        changes = [
-            *differing(before, settings),
-            *(["tags"] if "tags" in lists and self._note_tags(lists["tags"], before.tags) else []),
-        ]
+        return settings, lists.get("tags")
+
+    def _project_changes(
+        self, before: Project, settings: Mapping[str, Any], tags: dict[str, str] | None
+    ) -> list[str]:
+        """What of a project changes. Raises Invalid for destinations that there are not."""
+        words = list(differing(before, settings))
+        if tags is not None and self._note_tags(tags, before.tags):
+            words.append("tags")
         for kind, names in settings["destinations"].items():
-            known = self._listed | self._destinations.keys()
-            if missing := [one for one in names.values() if (kind, one) not in known]:
-                alike = did_you_mean(missing[0], [name for other, name in known if other == kind])
+            missing = [name for name in names.values() if (kind, name) not in self._nameable]
+            if missing:
+                alike = did_you_mean(
+                    missing[0], [name for other, name in self._nameable if other == kind]
+                )
                 raise Invalid(
                     Problem(KIND_FIELDS[kind], f"names {missing[0]:.60}; there is none{alike}")
                 )
-            if names.keys() != {there.get(id_) for id_ in before.destinations.get(kind, ())}:
-                changes.append(KIND_FIELDS[kind])
+            chosen = before.destinations.get(kind, ())
+            if names.keys() != {self._destination_names.get(id_) for id_ in chosen}:
+                words.append(KIND_FIELDS[kind])
+        return words
 
-        def act() -> None:
-            ids = {
-                kind: [
-                    one.id
-                    for name in names.values()
-                    if (one := self._destinations.get((kind, name)))
-                ]
-                for kind, names in settings["destinations"].items()
-            }
-            is_less = any(
-                len(ids[kind]) < len(names) for kind, names in settings["destinations"].items()
-            )
-            if is_less and not self._is_import:  # else the destination's own step says so
+    def _save_project(
+        self,
+        known: Project | None,
+        place: tuple[Provider, str, str],
+        settings: Mapping[str, Any],
+        *,
+        tags: dict[str, str] | None,
+    ) -> None:
+        """Change a project, or add the one at a place: provider, key and name."""
+        ids = dict[str, list[str]]()
+        for kind, names in settings["destinations"].items():
+            found = [self._destinations.get((kind, name)) for name in names.values()]
+            ids[kind] = [destination.id for destination in found if destination]
+            if len(ids[kind]) < len(names) and not self._is_import:
+                # In an import the destination's own step says so.
                 raise Invalid("One of its destinations was not added.")
-            more = {**settings, "destinations": ids} | (
-                {"tags": self._ids(lists["tags"].values())} if "tags" in lists else {}
-            )
-            if found:
-                self._store.projects.update(self._account.id, [before.id], more)
-                self._changed.append(before.id)
-            else:
-                more.setdefault("email_notification", self._account.email_notification)
-                self._inventory.add(self._account.id, provider, key, name, more)
-
-        return self._step(provider.id, name, not found, changes, act)
+        more = {**settings, "destinations": ids}
+        if tags is not None:
+            more["tags"] = self._ids(tags)
+        if known:
+            self._store.projects.update(self._account.id, [known.id], more)
+            self._changed.append(known.id)
+        else:
+            more.setdefault("email_notification", self._account.email_notification)
+            self._inventory.add(self._account.id, *place, more)
 
     def _prune(self, document: Mapping[str, Any], tags: Collection[str]) -> None:
         """Remove what is in none of the lists that the document has; nothing where some of it is unclear."""
@@ -18710,10 +18788,12 @@ class Plan:
 
     def perform(self, report: Callable[[int], None] = lambda left: None) -> None:
         """Do the steps, each as a whole; one that fails says why, and the others are done."""
-        has_failed = False
+        has_failed, ends_at = False, time.monotonic() + self._seconds
         for number, step in enumerate(self.steps):
             report(len(self.steps) - number)
             try:
+                if step.outcome in ("add", "change", "remove") and time.monotonic() > ends_at:
+                    raise Invalid(_NO_TIME)
                 if step.outcome == "remove" and has_failed:
                     raise Invalid("nothing is removed when something failed")
                 if step.outcome in ("add", "change", "remove"):
@@ -21687,6 +21767,9 @@ def add_page(visit: Visit) -> Page:
 
 _GITHUB_TOKENS = "https://github.com/settings/tokens/new"
 _PREVIEW_LIMIT, _TRACKED = 500, ("plain", "tracked already")  # rows; the mark of one
+_PLAN_SECONDS = (
+    10.0  # in which an export is compared with an account, and again in which it is imported
+)
 
 
 def _place_field(hint: str, proposed: Sequence[str] = ()) -> Field:
@@ -21890,50 +21973,53 @@ def import_page(visit: Visit) -> Page:
     )
 
 
+def _step_counts(plan: Plan, add: str, change: str, same: str) -> str:
+    """How many steps add, change, leave as it is and leave out something, in words."""
+    counts = Counter(step.outcome.replace("failed", "left out") for step in plan.steps)
+    words = {"add": add, "change": change, "same": same, "left out": "left out"}
+    return ", ".join(f"{counts[outcome]:,} {word}" for outcome, word in words.items()) + "."
+
+
+def _perform_plan(visit: Visit, plan: Plan) -> None:
+    """Do what an import would do, and say the first reason for which something is left out. Raises SeeOther."""
+    with visit.context.turn(visit.account.id, "report", at_once=1):
+        plan.perform()
+    left_out = [step for step in plan.steps if step.outcome in ("failed", "left out")]
+    why = f" {left_out[0].name}: {left_out[0].reason}" if left_out else ""
+    raise SeeOther(
+        "/projects?sort=added", _step_counts(plan, "added", "changed", "there already") + why
+    )
+
+
 def _document_page(visit: Visit, text: str, document: Mapping[str, Any]) -> Page:
     """What an export would add to the account, and a button that does."""
     with visit.context.turn(visit.account.id, "report", at_once=1):
-        plan = Plan(Call(visit.context, visit.account.id, (), {}), document, is_import=True)
-
-    def count(*words: str) -> str:
-        found = Counter(step.outcome.replace("failed", "left out") for step in plan.steps)
-        return (
-            ", ".join(
-                f"{found[one]:,} {word}"
-                for one, word in zip(("add", "change", "same", "left out"), words)
-            )
-            + "."
+        plan = Plan(
+            Call(visit.context, visit.account.id, (), {}),
+            document,
+            is_import=True,
+            seconds=_PLAN_SECONDS,
         )
-
-    def add() -> None:
-        with visit.context.turn(visit.account.id, "report", at_once=1):
-            plan.perform()
-        why = next(
-            (f" {step.name}: {step.reason}" for step in plan.steps if step.outcome == "failed"), ""
-        )
-        raise SeeOther(
-            "/projects?sort=added", count("added", "changed", "there already", "left out") + why
-        )
-
     steps = [step for step in plan.steps if step.outcome != "same"]
-    items = [
-        Entry(name=step.name, marks=[("plain", step.kind)], end=step.outcome, hints=[step.reason])
-        for step in steps[:_PREVIEW_LIMIT]
-    ]
+    buttons = {"preview": Button("", lambda: True)}
+    if steps:
+        buttons = {"import": Button("Import", lambda: _perform_plan(visit, plan)), **buttons}
     return Page(
         title="Import",
         crumbs=_TO_PROJECTS,
-        items=items,
+        items=[
+            Entry(
+                name=step.name, marks=[("plain", step.kind)], end=step.outcome, hints=[step.reason]
+            )
+            for step in steps[:_PREVIEW_LIMIT]
+        ],
         looks="rows",
-        intro=count("to add", "to change", "there already", "left out"),
+        intro=_step_counts(plan, "to add", "to change", "there already"),
         hidden=[("text", text)],
         has_file=True,
         form_class="",
         actions=[("/projects/import", "Import something else")],
-        buttons={
-            **({"import": Button("Import", add)} if steps else {}),
-            "preview": Button("", lambda: True),
-        },
+        buttons=buttons,
     )
 
 

@@ -21982,11 +21982,16 @@ def test_what_prune_removes(world):
     )
     world.service.config.set("quota", ["projects=2"])
     said = carry_out(world, {"projects": ["a/b", "c/e"], "prune": True})
-    assert said[0].startswith("failed github c/e: An account may have at most") and len(said) == 3
-    assert all(
-        line.startswith("failed") and line.endswith("nothing is removed when something failed")
-        for line in said[1:]
-    )
+    assert said[0].startswith("left out project c/e: An account may have at most 2 projects")
+    assert said[1:] == ["left out prune everything: nothing is removed while something is left out"]
+    world.service.config.set("quota", ["projects=9"])
+    call = world.service.call(world.account.id, {})
+    plan = rt.Plan(call, {"projects": ["a/b", "c/e"], "prune": True})
+    world.store.projects.add(world.account.id, "github", "c/e", "c/e", {})  # meanwhile
+    plan.perform()
+    failed = [step.reason for step in plan.steps if step.outcome == "failed"]
+    assert "already" in failed[0]
+    assert failed[1:] and set(failed[1:]) == {"nothing is removed when something failed"}
     assert {one.name for one in world.store.projects.search(world.account.id, "")} >= {
         "react",
         "a/b",
@@ -22173,6 +22178,92 @@ def test_what_a_document_may_not_say(world, document, words):
 def test_document_that_cannot_be_kept_is_refused(text, words):
     with pytest.raises(ValueError, match=words):
         rt.read_document(text)
+
+
+def test_plan_ends_at_the_quotas(world):
+    world.service.config.set("quota", ["projects=3", "tags=2", "destinations=3"])
+    world.track("github", "o/there")
+    world.store.tags.add(world.account.id, "there")
+    topic = {"kind": "ntfy", "settings": {"topic": "t"}}
+    document = {
+        "tags": ["there", "a", "b"],
+        "destinations": [{**topic, "name": f"n{number}"} for number in range(4)],
+        "projects": ["o/there", *(f"o/p{number}" for number in range(4))],
+    }
+    steps = planned(world, document, is_import=True)
+    full = "An account may have at most {0}; --quota {1}=N raises that."
+    assert steps == [
+        "add tag a",
+        "left out tag b: " + full.format("2 tags", "tags"),
+        "add ntfy n0",
+        "add ntfy n1",
+        *(
+            f"left out ntfy {n}: {full.format('3 destinations', 'destinations')}"
+            for n in ("n2", "n3")
+        ),
+        "add github o/p0",
+        "add github o/p1",
+        *(
+            f"left out project {n}: {full.format('3 projects', 'projects')}"
+            for n in ("o/p2", "o/p3")
+        ),
+    ]
+    assert carry_out(world, document, is_import=True) == steps, "what is planned fits"
+
+
+def test_plan_ends_in_time_and_says_what_is_left(world):
+    """When it is made, and when it is performed; what was done stays, and the same again does the rest."""
+    document = {"tags": ["a"], "projects": [f"o/p{number}" for number in range(3)]}
+    late = planned(world, document, is_import=True, seconds=-1.0)
+    assert len(late) == 4 and all(
+        step.startswith("left out ") and "there was no time left" in step for step in late
+    )
+    call = world.service.call(world.account.id, {})
+    plan = rt.Plan(call, document, is_import=True, seconds=60.0)
+
+    def end_after_two(left: int) -> None:
+        if left == 2:
+            time.sleep(0.5)
+
+    plan._seconds = 0.4
+    plan.perform(end_after_two)
+    assert [step.outcome for step in plan.steps] == ["add", "add", "failed", "failed"]
+    assert "there was no time left" in plan.steps[-1].reason
+    assert carry_out(world, document, is_import=True) == ["add github o/p1", "add github o/p2"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["projects", "destinations", "tags"])
+def test_plan_of_a_document_without_end_is_cheap(world, visitor, what):
+    """Also in an account that has nearly all that it may have."""
+    fill_with_projects(world, 900)
+    sql(
+        world.store,
+        """
+        WITH numbers AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM numbers WHERE n < 900)
+        INSERT INTO tag (id, account_id, name, feed_secret) SELECT n, ?, 'tag ' || n, n FROM numbers""",
+        world.account.id,
+    )
+    topic = {"kind": "ntfy", "settings": {"topic": "t", "server": "http://127.0.0.1:9"}}
+    tags = [f"tag {number}" for number in range(1, 900, 30)]
+    document = {
+        "projects": {
+            "projects": [{"name": f"o/n{number}", "tags": tags[:2]} for number in range(5_000)]
+        },
+        "destinations": {
+            "destinations": [{**topic, "name": f"n{number}"} for number in range(5_000)],
+            "projects": [
+                {"name": f"o/n{number}", "ntfy_topics": [f"n{number}"]} for number in range(2_000)
+            ],
+        },
+        "tags": {"tags": [f"new {number}" for number in range(5_000)]},
+    }[what]
+    page = visitor.get("/projects/import")
+    with at_most(2):
+        shown = visitor.press(page, "preview", text=json.dumps({"releasetrack": 1, **document}))
+    with at_most(2):
+        done = visitor.press(shown, "import")
+    assert "An account may have at most" in done.text
 
 
 def test_only_documents_are_documents():
