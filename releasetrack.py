@@ -16689,6 +16689,35 @@ def settings_as_given(
     return found
 
 
+# Where messages go. A secret is for the address that it was typed for.
+ADDRESS_SETTINGS = ("url", "homeserver_url", "server")
+
+
+def _is_moved(before: Destination, given: Iterable[tuple[str, str]], kinds: Kinds) -> bool:
+    """Whether the settings that are given have another address than those of a destination."""
+    fields = {field.name: field for field in kinds[before.kind].fields}
+    shown = settings_as_given(before, True, kinds)
+    for name, text in given:
+        if name not in ADDRESS_SETTINGS or name not in fields or (name, text) in shown:
+            continue
+        field = fields[name]
+        with contextlib.suppress(ValueError):  # of one that is not valid nothing is saved
+            if (field.read(text) if text else field.default) != before.settings.get(name):
+                return True
+    return False
+
+
+def unmasked(
+    before: Destination, given: Sequence[tuple[str, str]], kinds: Kinds
+) -> list[tuple[str, str]]:
+    """The settings that are given, where what is masked is what is saved, unless the address is another."""
+    if _is_moved(before, given, kinds):
+        return [*given]
+    shown, saved = (settings_as_given(before, is_shown, kinds) for is_shown in (True, False))
+    kept = dict(zip(shown, saved))
+    return [kept.get(pair, pair) for pair in given]
+
+
 def changed_settings(
     destination: Destination, given: Sequence[tuple[str, str]], brand: str, kinds: Kinds = KINDS
 ) -> dict[str, Any]:
@@ -16696,6 +16725,13 @@ def changed_settings(
     kept = [
         pair for pair in settings_as_given(destination, kinds=kinds) if pair[0] not in dict(given)
     ]
+    secret = {field.name for field in kinds[destination.kind].fields if field.is_secret}
+    kept_secrets = sorted({name for name, _ in kept} & secret)
+    if kept_secrets and _is_moved(destination, given, kinds):
+        raise Invalid(
+            f"The setting {kept_secrets[0]} must be given again, or as '' removed: what is saved is for "
+            "another address."
+        )
     return read_settings(destination.kind, [*kept, *given], brand, kinds)
 
 
@@ -17450,7 +17486,7 @@ def changed_destination(call: Call, before: Destination) -> Destination:
         raise Invalid(f"The tag {call.tags[both[0]]} is chosen both ways.")
     with call.context.waiting(call.account_id) as may_wait:
         # Else its address is judged when it is used, as it always is.
-        for name in ("url", "homeserver_url", "server") if may_wait else ():
+        for name in ADDRESS_SETTINGS if may_wait else ():
             address = after.settings.get(name)
             if address and (refusal := call.context.refusal_of(address, call.account.is_admin)):
                 raise Invalid(Problem(name, f"cannot be used: {refusal}"))
@@ -18362,7 +18398,8 @@ class Step:
 
     kind: str  # "account", "tag", a kind of destination, or a provider
     name: str
-    outcome: str  # "add", "change", "remove", "same" or "left out"; when it was tried, "failed"
+    # "add", "change", "remove", "put off", "same" or "left out"; when it was tried, "failed"
+    outcome: str
     reason: str = ""  # what it changes, or why it is left out or has failed
     act: Callable[[], Any] = lambda: None
 
@@ -18565,10 +18602,7 @@ class Plan:
     ) -> Destination:
         """A destination as a document has it, but for its tags. Raises Invalid, which shows no secret."""
         kinds = self._call.context.kinds
-        # What is masked stays what it is.
-        masked = settings_as_given(before, is_shown=True, kinds=kinds)
-        kept = dict(zip(masked, settings_as_given(before, kinds=kinds)))
-        pairs = [kept.get(pair, pair) for pair in self._pairs(pick(dict, given, "settings"))]
+        pairs = unmasked(before, [*self._pairs(pick(dict, given, "settings"))], kinds)
         body: dict[str, Any] = {
             option.name: given.get(option.name) for option in DESTINATION_OPTIONS
         }
@@ -22826,13 +22860,8 @@ def _call_of(visit: Visit, before: Destination) -> Call:
         for name in names
         for text in form.texts(f"set.{name}") or [""]
     ]
-    # What is masked stays what it was.
-    kept = dict(
-        zip(*(settings_as_given(before, is_shown, visit.kinds) for is_shown in (True, False)))
-    )
-    if any(pair not in given for pair in kept if pair[0] in ("url", "homeserver_url", "server")):
-        kept = {}  # secrets are for the address that they were typed for
-    pairs = [kept.get(pair, pair) if pair[1].strip() else (pair[0], "") for pair in given]
+    given = [(name, text if text.strip() else "") for name, text in given]
+    pairs = unmasked(before, given, visit.kinds)
     return Call(
         visit.context,
         visit.account.id,
@@ -24220,11 +24249,13 @@ def _read_text(path: str) -> str:
     return content.decode("utf-8-sig", "replace")
 
 
-def read_document_file(file: str) -> dict[str, Any]:
-    """The document in a file, or from standard input. Raises Invalid."""
+def read_document_file(file: str, helper: Helper) -> dict[str, Any]:
+    """The document in a file, or from standard input, read in the helper: some TOML takes for ever.
+    Raises Invalid, HelperMissing."""
     try:
-        return read_document(sys.stdin.read() if file == "-" else _read_text(file))
-    except ValueError as error:
+        text = sys.stdin.read() if file == "-" else _read_text(file)
+        return dict(helper.run(read_document, text))
+    except (ValueError, HelperFailed) as error:
         raise Invalid(f"{file} {error}; nothing was changed") from None
 
 
@@ -24398,6 +24429,58 @@ class BackgroundCount:
         with self._lock:
             self._number, self._counted_at = number, time.monotonic()
             self._is_counting = False
+
+
+REMOVAL_WAIT = float(MINUTE)  # for which a file must lack what is then removed
+
+
+class FollowedFile:
+    """A file that an account follows: when it is to be read, and what may be removed because it lacks it.
+
+    A file that is being written slowly lacks what is still to come. So only what two readings lack,
+    ``seconds`` apart, is removed. Times are of the monotonic clock.
+    """
+
+    def __init__(self, path: str, seconds: float = REMOVAL_WAIT) -> None:
+        self.path = path
+        self._seconds = seconds
+        self._seen = self._applied = ""  # stamps
+        self._read_at = -math.inf
+        self._lacked_since: dict[tuple[str, str], float] = {}  # by kind and name of a step
+
+    def is_due(self, now: float) -> bool:
+        """Whether it has changed and is the same as when last asked, or may still lack what is put off."""
+        before, self._seen = self._seen, self._stamp()
+        is_changed = self._seen != self._applied
+        is_put_off = bool(self._lacked_since) and now >= self._read_at + self._seconds
+        return self._seen == before and (is_changed or is_put_off)
+
+    def is_applied(self) -> None:
+        self._applied = self._seen
+
+    def was_not_applied(self, *, is_to_be_tried_again: bool) -> None:
+        """What cannot be read lacks nothing."""
+        self._lacked_since = {}
+        if is_to_be_tried_again:
+            self._applied = ""
+
+    def put_off_removals(self, steps: Iterable[Step], now: float) -> None:
+        """Have the steps that remove something wait, but for what was lacking long enough ago, too."""
+        before, self._lacked_since, self._read_at = self._lacked_since, {}, now
+        for step in steps:
+            since = before.get((step.kind, step.name), now)
+            if step.outcome == "remove" and now < since + self._seconds:
+                self._lacked_since[step.kind, step.name] = since
+                step.outcome = "put off"
+                step.reason = (
+                    f"to be removed in {since + self._seconds - now:.0f} s, if still lacking"
+                )
+
+    def _stamp(self) -> str:
+        with contextlib.suppress(OSError):
+            about = os.stat(self.path)
+            return f"{about.st_mtime_ns} {about.st_ctime_ns} {about.st_size}"
+        return "missing"
 
 
 Listener = Callable[[Mapping[str, Any]], None]
@@ -24671,42 +24754,35 @@ class Service(contextlib.AbstractContextManager["Service"]):
 
     def _follow_file(self) -> None:
         """Make an account be as the file of the setting apply says, when that has changed and is written."""
-        seen = applied = ""
-        file = self.settings.apply
+        followed = FollowedFile(self.settings.apply)
         while not self.fetcher.stopping.wait(1):
-            with logged(f"apply {file}"):
-                stamp = "missing"
-                with contextlib.suppress(OSError):
-                    stamp = "{0.st_mtime_ns} {0.st_ctime_ns} {0.st_size}".format(os.stat(file))
-                before, seen = seen, stamp
-                if (
-                    stamp == applied
-                    or stamp != before
-                    or not (account := self._first_administrator())
-                ):
-                    continue
-                applied = stamp  # a bug costs this version of the file, not those to come
-                try:
-                    plan = Plan(
-                        self.call(account.id, {}), read_document_file(file), environ=os.environ
-                    )
-                    plan.perform()
-                except (Invalid, StoreUnavailable, TooMany) as error:
-                    log.error("apply: %s", printable(str(error)))
-                    applied = (
-                        applied if isinstance(error, Invalid) else ""
-                    )  # the others are tried again
-                    continue
-                self._context.applied = frozenset(plan.project_ids())
-                for step in (step for step in plan.steps if step.outcome != "same"):
-                    words = f"{step.outcome} {step.kind} {step.name}" + (
-                        step.reason and f": {step.reason}"
-                    )
-                    is_bad = step.outcome in ("left out", "failed")
-                    log.log(
-                        logging.WARNING if is_bad else logging.INFO, "apply: %s", printable(words)
-                    )
-                log.info("apply: %s is applied", file)
+            with logged(f"apply {followed.path}"):  # a bug costs this version of the file
+                account = self._first_administrator()
+                if account and followed.is_due(time.monotonic()):
+                    self.apply_file(account, followed)
+
+    def apply_file(self, account: Account, followed: FollowedFile) -> None:
+        """Make an account be as a file says; what it lacks is removed once it has lacked that for long."""
+        followed.is_applied()
+        try:
+            document = read_document_file(followed.path, self._own_helper)
+            plan = Plan(self.call(account.id, {}), document, environ=os.environ)
+            followed.put_off_removals(plan.steps, time.monotonic())
+            plan.perform()
+        except (Invalid, StoreUnavailable, TooMany) as error:
+            log.error("apply: %s", printable(str(error)))
+            followed.was_not_applied(is_to_be_tried_again=not isinstance(error, Invalid))
+            return
+        self._context.applied = frozenset(plan.project_ids())
+        for step in (step for step in plan.steps if step.outcome != "same"):
+            reason = step.reason and f": {step.reason}"
+            is_bad = step.outcome in ("left out", "failed", "put off")
+            log.log(
+                logging.WARNING if is_bad else logging.INFO,
+                "apply: %s",
+                printable(f"{step.outcome} {step.kind} {step.name}{reason}"),
+            )
+        log.info("apply: %s is applied", followed.path)
 
     @property
     def _socket(self) -> str:
@@ -26042,7 +26118,7 @@ def apply_(run: Invocation, call: Call, args: argparse.Namespace) -> list[Step]:
     """Make an account match a file: an export, or one written by hand, as in the README.
     What the file does not name stays as it is. Exit status: 0 the account matches, 1 the file cannot be read,
     2 with --dry-run something would change, 3 something failed or was left out."""
-    document = read_document_file(args.file)
+    document = read_document_file(args.file, run.service.helper)
     return _carried_out(run, Plan(call, document, is_pruning=args.prune, environ=os.environ))
 
 
@@ -26108,7 +26184,8 @@ def import_(run: Invocation, service: Service, account: Account, args: argparse.
             or args.watched
         ):
             raise SettingError("an export is imported by itself; it has its own tags and places")
-        plan = Plan(service.call(account.id, {}), read_document_file(args.file[0]), is_import=True)
+        document = read_document_file(args.file[0], service.helper)
+        plan = Plan(service.call(account.id, {}), document, is_import=True)
         _show(_carried_out(run, plan), args.json, "kind name outcome reason")
         return None
     if args.file:

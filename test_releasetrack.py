@@ -21866,6 +21866,83 @@ def test_apply_makes_a_file_true_and_changes_nothing_else(world, tmp_path, monke
     ]
 
 
+def test_document_whose_keys_take_long_is_read_in_the_helper(world, tmp_path):
+    # Bug: commands and serve read it themselves, a quarter of an hour for 600 KiB
+    file = tmp_path / "releases.toml"
+    file.write_text(f"prune = true\n{'a.' * 10_000}b = 1")
+    followed = rt.FollowedFile(str(file))
+    with at_most(1):
+        for words in (("apply", str(file)), ("import", str(file))):
+            status, _, err = world.command(*words)
+            assert status in (1, 3) and str(file) in err, err
+        world.service.apply_file(world.account, followed)
+
+
+def test_followed_file_that_is_half_written_removes_nothing(world, tmp_path, caplog):
+    # Bug: who wrote it slowly lost projects, with what runs and their history
+    file = tmp_path / "releases.toml"
+    followed, seconds = rt.FollowedFile(str(file), seconds=0.5), 0.5
+
+    def apply(*names: str) -> list[str]:
+        if names:
+            file.write_text(f"prune = true\nprojects = {json.dumps(names)}", "utf-8")
+        until(lambda: followed.is_due(time.monotonic()), 10)
+        world.service.apply_file(world.account, followed)
+        return sorted(one.name for one in world.store.projects.search(world.account.id, ""))
+
+    def is_quiet() -> bool:
+        end = time.monotonic() + 2 * seconds
+        return not any(
+            followed.is_due(time.monotonic()) for _ in iter(lambda: time.monotonic() < end, False)
+        )
+
+    everything = ["o/a", "o/b", "o/c"]
+    assert apply(*everything) == everything and is_quiet()
+    kept = [one.id for one in world.store.projects.search(world.account.id, "")]
+    assert apply("o/a") == everything and "put off github o/c: to be removed in 0 s" in caplog.text
+    assert apply(*everything) == everything and is_quiet()
+    assert kept == [one.id for one in world.store.projects.search(world.account.id, "")]
+    assert apply("o/a", "o/b", "o/d") == [*everything, "o/d"]  # additions are not put off
+    assert apply("o/a", "o/d") == [*everything, "o/d"]
+    assert apply() == ["o/a", "o/d"] and is_quiet()  # what two readings lacked
+    assert apply("o/a") == ["o/a", "o/d"]
+    file.write_text("projects = [")
+    until(lambda: followed.is_due(time.monotonic()), 10)
+    world.service.apply_file(world.account, followed)
+    assert is_quiet()  # what cannot be read lacks nothing
+
+
+@pytest.mark.parametrize("settings", [{}, {"token": "***"}])
+def test_masked_secret_is_not_sent_to_another_server(world, listen, tmp_path, settings):
+    # Bug: an export with another server was applied with the saved token
+    mine, theirs = listen((200, {"id": "1"})), listen((200, {"id": "1"}))
+    token = "tk_" + "s" * 20
+    about = [("topic", "t"), ("server", mine.url), ("token", token)]
+    new_destination(world.store, world.account.id, "ntfy", "phone", rt.read_settings("ntfy", about))
+    file = tmp_path / "releases.json"
+
+    def apply(**changes: str) -> tuple[int, str]:
+        given = {"topic": "t", "server": mine.url, **settings, **changes}
+        destination = {"kind": "ntfy", "name": "phone", "settings": given}
+        file.write_text(json.dumps({"destinations": [destination]}))
+        status, _, err = world.command("apply", str(file))
+        return status, err
+
+    def saved_token() -> str:
+        (destination,) = world.store.destinations.of_account(world.account.id, kind="ntfy")
+        return str(destination.settings["token"])
+
+    assert apply() == apply(server=f"{mine.url}/") == (0, "") and saved_token() == token
+    status, err = apply(server=theirs.url)
+    assert status == 3 and "again" in err and token not in err, err
+    moved = world.command("destination", "change", "ntfy", "phone", "--set", f"server={theirs.url}")
+    assert moved[0] == 1 and "again" in moved[2]
+    assert world.command("destination", "test", "ntfy", "phone")[0] == 0 and not theirs.seen
+    assert apply(server=theirs.url, token="tk_" + "n" * 20)[0] == 0
+    assert world.command("destination", "test", "ntfy", "phone")[0] == 0
+    assert theirs.seen and token not in str(theirs.seen) and "n" * 20 in str(theirs.seen)
+
+
 @pytest.mark.parametrize(
     "document, words",
     [
@@ -33336,6 +33413,11 @@ def test_serve_follows_the_file_that_it_applies(world, tmp_path, serve):
             return answer.read().decode()
 
     until(lambda: "It is declared in releases.toml; change it there." in shown())
+    file.write_text('prune = true\nprojects = ["library/nginx"]', "utf-8")  # half of it
+    until(lambda: "put off github library/redis: to be removed in 60 s" in process.said())
+    file.write_text('prune = true\nprojects = ["library/nginx", "library/redis"]', "utf-8")
+    until(lambda: process.said().count("is applied") == 4)
+    assert world.store.projects.search(world.account.id, "redis")[0].id == redis.id
     file.write_text("projects = [", "utf-8")
     until(lambda: f"{file} is not TOML" in process.said())
     assert len(names()) == 2 and process.process.poll() is None
