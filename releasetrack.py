@@ -3508,38 +3508,111 @@ def preformatted(text: str) -> str:
     return f"<pre>{html.escape(text, quote=False)}</pre>" if text.strip() else ""
 
 
-# Links other than whole web addresses, which need no change. The first are sought anywhere, not only inside
-# tags: browsers and patterns disagree on where a tag ends.
-_ODD = r"""(?!["']?https?://)"""
-_ODD_HREF = re.compile(
-    rf"""((?:href|action)\s*=\s*){_ODD}("[^"]*"|'[^']*'|[^\s>]+)""", re.IGNORECASE
+# Tags and attributes as browsers read them, who end a tag at a ">" outside of quotes:
+# https://html.spec.whatwg.org/multipage/parsing.html#tag-open-state  (white space there is none of Unicode's)
+_TAG_BEGINNING = re.compile(r"<([A-Za-z][^\t\n\f\r />]*)")
+_TAG_END = re.compile(r"[\t\n\f\r /]*>")
+_ATTRIBUTE = re.compile(
+    r"""(?P<gap>[\t\n\f\r /]*)(?P<name>[^\t\n\f\r />][^\t\n\f\r />=]*)
+    (?:(?P<equals>[\t\n\f\r ]*=[\t\n\f\r ]*)
+       (?:(?P<quote>["'])(?P<quoted>.*?)(?:(?P=quote)|(?P<unclosed>\Z))|(?P<bare>[^\t\n\f\r >]*)))?""",
+    re.DOTALL | re.VERBOSE,
 )
-_ODD_LINK = re.compile(_LINK.pattern.replace(")(", f"){_ODD}("), re.IGNORECASE)
+_RESOLVED_ATTRIBUTES = frozenset(("href", "src"))
+_LINK_ATTRIBUTES = _RESOLVED_ATTRIBUTES | frozenset(
+    "action formaction data poster background cite longdesc ping manifest codebase".split()
+)
+# Of SVG's animations, which may set a link: https://www.w3.org/TR/SVG11/animate.html
+_ANIMATED_ATTRIBUTES = frozenset(("values", "from", "to", "by"))
+
+
+def _unescaped(text: str) -> str:
+    """The text of HTML, as browsers read it; of a number beyond Unicode no digits, of which int() refuses many."""
+    text = re.sub(r"&#0+(?=[0-9])", "&#", text)
+    return html.unescape(re.sub(r"&#[0-9]{8,};?", "\ufffd", text))
+
+
+def _scheme_of(link: str) -> str:
+    """The scheme of a link as HTML has it, in small letters; "" of a relative one."""
+    squeezed = re.sub(r"[\x00-\x20]", "", _unescaped(link)).lower()
+    match = re.match(r"([a-z][a-z0-9+.-]*):", squeezed)
+    if not match:
+        return ""
+    return "data:image" if squeezed.startswith("data:image/") else match[1]
+
+
+def _safe_value(tag: str, name: str, value: str, base: str) -> str:
+    """The value of an attribute, with a link resolved; "#" for one that is script, or may be. As HTML has it."""
+    allowed = {"", "http", "https", "mailto"}
+    is_animated = name in _ANIMATED_ATTRIBUTES and (tag == "set" or tag.startswith("animate"))
+    if is_animated and not {_scheme_of(part) for part in _unescaped(value).split(";")} <= allowed:
+        return "#"
+    if name == "srcdoc":  # a page of its own
+        return "#"
+    if name not in _LINK_ATTRIBUTES:
+        return value
+    scheme = _scheme_of(value)
+    if scheme == "data:image" and (tag, name) == ("img", "src"):
+        return value
+    if scheme not in allowed:
+        return "#"
+    link = value.strip("\t\n\f\r ")  # no other white space: a script may stand behind that
+    if scheme or name not in _RESOLVED_ATTRIBUTES or link == "#":
+        return value
+    try:
+        return urljoin(base, link)
+    except ValueError:  # a broken address stays as it is
+        return value
+
+
+def _safe_attribute(tag: str, attribute: re.Match[str], base: str) -> str:
+    """An attribute of a tag, with what stands before it; in the quotes that it has, if it is changed."""
+    gap, name, equals, quote = attribute.group("gap", "name", "equals", "quote")
+    before = attribute["quoted"] if quote else attribute["bare"]
+    if not quote and not before:  # it has no value
+        return attribute[0]
+    after = _safe_value(tag, name.rpartition(":")[2].lower(), before, base)  # xlink:href
+    if after == before:
+        return attribute[0]
+    mark = quote or '"'
+    return f"{gap}{name}{equals}{mark}{after.replace(mark, f'&#{ord(mark)};')}{mark}"
+
+
+def _safe_tag(markup: str, beginning: re.Match[str], base: str) -> tuple[str, int]:
+    """``(a tag with safe links, where it ends)``. Raises ValueError for one that does not end.
+
+    No "<" or ">" is left in it but the first and the last character: so there is no second way to read it.
+    """
+    tag, parts, position = beginning[1].lower(), [beginning[1]], beginning.end()
+    while attribute := _ATTRIBUTE.match(markup, position):
+        if attribute["unclosed"] is not None:
+            raise ValueError("a quote is not closed")
+        parts.append(_safe_attribute(tag, attribute, base))
+        position = attribute.end()
+    end = _TAG_END.match(markup, position)
+    if not end:
+        raise ValueError("the tag does not end")
+    inner = "".join([*parts, end[0][:-1]]).replace("<", "&lt;").replace(">", "&gt;")
+    return f"<{inner}>", end.end()
 
 
 def safe_links(markup: str, base: str) -> str:
     """The HTML with its links and pictures resolved against the page ``base``, and "#" in place of links that
-    are script, or anything but web and mail addresses."""
+    are script, or anything but web and mail addresses.
 
-    def absolute(match: re.Match[str]) -> str:
-        mark, link = (match[2][0], match[2][1:-1]) if match[2][0] in "\"'" else ('"', match[2])
-        with contextlib.suppress(ValueError):  # a broken address stays as it is
-            link = urljoin(base, link.strip())
-        return f"{match[1]}{mark}{link}{mark}"
-
-    def harmless(match: re.Match[str]) -> str:
-        link = re.sub(r"[\x00-\x20]", "", html.unescape(match[2].strip("\"'"))).lower()
-        scheme = re.match(r"([a-z][a-z0-9+.-]*):", link)
-        return (
-            f'{match[1]}"#"'
-            if scheme and scheme[1] not in ("http", "https", "mailto")
-            else match[0]
-        )
-
-    markup = re.sub(
-        r"<[A-Za-z][^<>=]*=[^<>]*>", lambda tag: _ODD_LINK.sub(absolute, tag[0]), markup
-    )
-    return _ODD_HREF.sub(harmless, markup)
+    Browsers drop what follows a tag that does not end; here it becomes text. Whatever else they take for
+    a comment or a text, their tags begin where these begin, and are read in the same way.
+    """
+    parts, position = [], 0
+    while beginning := _TAG_BEGINNING.search(markup, position):
+        parts.append(markup[position : beginning.start()])
+        position = beginning.start()
+        try:
+            safe, position = _safe_tag(markup, beginning, base)
+        except ValueError:
+            return "".join(parts) + markup[position:].replace("<", "&lt;")
+        parts.append(safe)
+    return "".join(parts) + markup[position:]
 
 
 # == store =====================================================================
@@ -26077,8 +26150,9 @@ def _send(
     except (ProviderError, ValueError) as error:
         raise Invalid(f"--to {args.to}: {error}") from None
     answered = [item for item in pick(list, reply, "items") if isinstance(item, dict)]
-    is_complete = len(answered) + pick(int, reply, "left_out") == len(rows)
-    if answer.status != 200 or not is_complete:
+    left_out = pick(dict, reply).get("left_out")
+    count = len(answered) + (left_out if isinstance(left_out, int) else 0)
+    if answer.status != 200 or count != len(rows):
         errors = pick(list, reply, "errors") or [
             pick(str, reply, "message") or "it is no releasetrack"
         ]
