@@ -20677,17 +20677,26 @@ def _next_path(visit: Visit, default: str = "/") -> str:
 
 @page_at("/logout", "anyone", "POST")
 def logout_page(visit: Visit) -> Page:
+    """End the session, and make this browser forget it even where that cannot be recorded."""
+    words = "You are signed out."
     if visit.session:
-        visit.store.sessions.end(visit.session.account_id, visit.session.id)
+        try:
+            visit.store.sessions.end(visit.session.account_id, visit.session.id)
+        except StoreUnavailable as error:
+            log.warning("session of account %s: not ended: %s", visit.session.account_id, error)
+            words = (
+                "You are signed out of this browser. The store cannot be written at present, so the "
+                "session itself goes on: end it later, under Account."
+            )
     visit.set_cookie(_SESSION, "", 0)
     if visit.proxy_account:
         visit.session = None
         return Page(
             title="Signed out",
-            empty="The proxy in front of releasetrack signs you in, and does so "
-            "again with the next page. Sign out there.",
+            empty=f"{words} The proxy in front of releasetrack signs you in, and does so again with "
+            "the next page. Sign out there.",
         )
-    raise SeeOther("/login", "You are signed out.")
+    raise SeeOther("/login", words)
 
 
 @page_at("/confirm")

@@ -33924,7 +33924,8 @@ def test_store_fault_is_503_and_one_line_until_it_is_over(request, tmp_path, fau
     (spoil, said), kept = STORE_FAULTS[fault], list[str]()
     world = World(request.getfixturevalue("small_disk") if fault == "full" else tmp_path)
     visitor, tags, passes = world.visitor(), world.store.tags, fault in ("full", "locked")
-    shown = visitor.get("/tags")
+    shown, leaving = visitor.get("/tags"), world.visitor()
+    assert leaving.form_token
     with spoil(world.db) or contextlib.nullcontext():
         with pytest.raises(rt.StoreUnavailable):
             for number in range(2000):  # a full disk takes some more
@@ -33935,6 +33936,9 @@ def test_store_fault_is_503_and_one_line_until_it_is_over(request, tmp_path, fau
         assert api.json == {"message": "Service Unavailable", "code": 503}
         for answer in (api, visitor.press(shown, "add", 503, name="x")):
             assert_unavailable(answer.status_int, answer.headers, answer.body)
+        left = leaving.send("/logout")
+        assert left.status_int == 303 and "Max-Age=0" in str(left.headers) and not leaving.token
+        assert "signed out of this browser" in status_in(leaving.get("/login"))
         health = world.app.get("/healthz", status=503).json["store"]
         assert said in health and "\n" not in health
         if fault != "replaced":
