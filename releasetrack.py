@@ -94,6 +94,7 @@ import errno
 import fcntl
 import functools
 import getpass
+import glob
 import hashlib
 import heapq
 import hmac
@@ -3839,8 +3840,14 @@ END;"""
         ),
     )
 )
+_FORMER_TRIGGER = """
+CREATE TRIGGER project_removed AFTER DELETE ON project BEGIN
+    DELETE FROM source
+     WHERE id = OLD.source_id AND NOT EXISTS (SELECT 1 FROM project WHERE source_id = OLD.source_id);
+END;
+"""  # of schema 8 and 9
 # What brings an empty file to the present schema, and a store of each older one to the next; others are
-# refused. One that has landed is never edited: the tests hold a store of each.
+# refused. One that has landed is never edited: the tests hold its hash, and a store of each form.
 MIGRATIONS: Mapping[int, str] = {
     0: SCHEMA.replace("\nPRAGMA", f"{_TRIGGERS}\nPRAGMA", 1),
     8: """
@@ -4077,24 +4084,123 @@ def _check_schema(db: sqlite3.Connection, path: str, scripts: Mapping[int, str])
     return int(version)
 
 
-def _upgrade(db: sqlite3.Connection, scripts: Mapping[int, str]) -> None:
-    """Run the scripts that bring a database to the present schema, and create its views."""
-    while script := scripts.get(db.execute("PRAGMA user_version").fetchone()[0]):
+def _schema_version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _lacks_alerted(db: sqlite3.Connection) -> bool:
+    """Whether a store has no column ``project.alerted``, as one that was made with the first schema 9.
+
+    An empty database has no such table, and so lacks no column of it.
+    """
+    columns = [column[1] for column in db.execute("PRAGMA table_info(project)")]
+    return bool(columns) and "alerted" not in columns
+
+
+def _needs_upgrade(db: sqlite3.Connection, scripts: Mapping[int, str]) -> bool:
+    return _schema_version(db) in scripts or _lacks_alerted(db)
+
+
+def _run_scripts(db: sqlite3.Connection, scripts: Mapping[int, str]) -> None:
+    """Bring a database to the present schema, and create its views."""
+    while script := scripts.get(_schema_version(db)):
         for statement in _statements(script):
             db.execute(statement)
+    if _lacks_alerted(db):
+        db.execute("ALTER TABLE project ADD COLUMN alerted TEXT NOT NULL DEFAULT '[]'")
     views = db.execute("SELECT name FROM sqlite_schema WHERE type = 'view'").fetchall()
     for statement in (*(f'DROP VIEW "{view[0]}"' for view in views), *_statements(VIEWS)):
         db.execute(statement)
 
 
-def _copy_whole(db: sqlite3.Connection, path: str) -> None:
-    """Replace the file at ``path`` by a copy of a database, once it is whole; for its owner alone."""
+# Each group is a word of a statement: a name, without its quotes, a text, a number or a sign.
+_SQL_WORD = re.compile(
+    r"""--[^\n]* | /\*.*?\*/
+    | "(?P<quoted>[^"]*)" | `(?P<ticked>[^`]*)` | \[(?P<bracketed>[^\]]*)\]
+    | (?P<plain>'(?:[^']|'')*' | \w+ | \S)""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+def _words(statement: str) -> list[str]:
+    """The words of a statement, without comments and blanks."""
+    matches = _SQL_WORD.finditer(statement)
+    return [match[match.lastgroup] for match in matches if match.lastgroup]
+
+
+def _definitions(kind: str, statement: str) -> set[str]:
+    """The parts of a CREATE statement: each column, constraint and option of a table; others are one part.
+
+    ALTER TABLE adds columns behind the others and puts names into quotes, so that the texts of equal
+    tables differ.
+    """
+    if kind != "table":
+        return {" ".join(_words(statement))}
+    definitions, definition, depth = set[str](), list[str](), 0
+    for word in _words(statement):
+        if word == ")":
+            depth -= 1
+        is_bracket_of_table = depth == 0 and word in ("(", ")")
+        if is_bracket_of_table or (depth <= 1 and word == ","):
+            definitions.add(" ".join(definition))
+            definition = []
+        else:
+            definition.append(word)
+        if word == "(":
+            depth += 1
+    return definitions | {" ".join(definition)}
+
+
+def _schema_parts(db: sqlite3.Connection) -> set[tuple[str, str]]:
+    """What the tables, indexes and triggers of a database consist of, as (name, definition)."""
+    parts = set[tuple[str, str]]()
+    for kind, name, statement in db.execute(
+        "SELECT type, name, sql FROM sqlite_schema WHERE type != 'view' AND sql IS NOT NULL"
+    ):
+        parts |= {(name, definition) for definition in _definitions(kind, statement)}
+    return parts
+
+
+@functools.cache
+def _parts_of_new_store(scripts: tuple[tuple[int, str], ...]) -> set[tuple[str, str]]:
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        _run_scripts(db, dict(scripts))
+        return _schema_parts(db)
+
+
+def _require_whole_schema(
+    db: sqlite3.Connection, path: str, scripts: Mapping[int, str] = MIGRATIONS
+) -> None:
+    """Raise StoreError unless a database of the present schema has all that a new store has.
+
+    The number of a schema does not say that: eight forms of schema 8 and 9 were made under two numbers.
+    """
+    lacking = _parts_of_new_store(tuple(scripts.items())) - _schema_parts(db)
+    if not lacking:
+        return
+    names = ", ".join(sorted({name for name, _ in lacking}))
+    copies = [copy for copy in glob.glob(f"{glob.escape(path)}.schema-*") if copy[-1].isdigit()]
+    newest_copy = max(copies, key=os.path.getmtime, default=path)
+    raise StoreError(
+        f"{path} lacks parts of schema {_schema_version(db)} ({names}) and cannot be upgraded; it is "
+        "left as it is: restore a backup, or name another file with --db and add your projects again; "
+        f"'project list --db {newest_copy}' of the releasetrack that last worked with it prints them"
+    )
+
+
+@contextlib.contextmanager
+def _whole_copy(db: sqlite3.Connection, path: str) -> Iterator[str]:
+    """Copy a database beside ``path``, for its owner alone, and move that there at the end of the block.
+
+    Gives the name of the copy until then. Where the block raises, it is deleted, and ``path`` stays.
+    """
     part = f"{path}.{make_id()}.part"
     os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     try:
         db.execute("VACUUM INTO ?", (part,))  # of one moment, while others write
         with open(part, "rb") as whole:
             os.fsync(whole.fileno())
+        yield part
         os.replace(part, path)
     finally:
         for rest in (part, f"{part}-journal"):
@@ -4171,17 +4277,28 @@ class Database:
                 f"{self.path}-wal and {self.path}-shm, or use the command restore"
             )
         self._file = os.stat(self.path)
-        version = _check_schema(self.connection, self.path, self._scripts)
-        self._enter_wal(self.connection)
-        if version and version in self._scripts:
-            self.backup(f"{self.path}.schema-{version}")
-        if version in self._scripts:
-            self.connection.execute(
-                "PRAGMA foreign_keys = OFF"
-            )  # or DROP TABLE deletes what refers to it
-            with self.transaction() as db:
-                _upgrade(db, self._scripts)  # another process may have done it meanwhile
-            self.connection.execute("PRAGMA foreign_keys = ON")
+        _check_schema(self.connection, self.path, self._scripts)
+        if _needs_upgrade(self.connection, self._scripts):
+            self._upgrade()
+        _require_whole_schema(self.connection, self.path, self._scripts)
+        self._enter_wal(self.connection)  # last, because it changes the file
+
+    def _upgrade(self) -> None:
+        """Bring the file to the present schema, and keep a copy of what it was.
+
+        Where that fails, the file stays as it was, and no copy is left. Raises StoreError.
+        """
+        self.connection.execute("PRAGMA foreign_keys = OFF")  # DROP TABLE would delete references
+        # Another process may be copying a large file. In milliseconds.
+        self.connection.execute("PRAGMA busy_timeout = 300000")
+        with self.transaction() as db, contextlib.ExitStack() as copying:
+            if _needs_upgrade(db, self._scripts):  # no other process has done it meanwhile
+                if version := _schema_version(db):
+                    before = copying.enter_context(contextlib.closing(self._connect()))
+                    copying.enter_context(_whole_copy(before, f"{self.path}.schema-{version}"))
+                _run_scripts(db, self._scripts)
+                _require_whole_schema(db, self.path, self._scripts)
+        self.close()  # the next connection has the usual settings again
 
     def _follow_fork(self) -> None:
         if self._process != os.getpid():
@@ -4329,7 +4446,8 @@ class Database:
 
     def backup(self, path: str) -> None:
         """Write a consistent copy while others write. Raises OSError and sqlite3.Error."""
-        _copy_whole(self.connection, path)
+        with _whole_copy(self.connection, path):
+            pass
 
     def problem(self) -> str:
         """What is wrong with the file or its disk, or was found wrong within 10 seconds; "" if nothing is."""
@@ -4361,9 +4479,34 @@ def is_in_use(path: str) -> bool:
     return False
 
 
+def _require_own_code(db: sqlite3.Connection, path: str, version: int) -> None:
+    """Raise StoreError where a database has triggers, or views that no upgrade creates again, of others."""
+    own = {definition for _, definition in _parts_of_new_store(tuple(MIGRATIONS.items()))}
+    for statement in (*_statements(VIEWS), _FORMER_TRIGGER):
+        own |= _definitions("view", statement.strip().removesuffix(";"))
+    kinds = "trigger", "" if version in MIGRATIONS else "view"
+    for name, statement in db.execute(
+        "SELECT name, sql FROM sqlite_schema WHERE type IN (?, ?)", kinds
+    ):
+        if not _definitions("view", statement) <= own:
+            raise StoreError(f"{path} has a trigger or view that is not releasetrack's: {name}")
+
+
+def _try_upgrade(part: str, copy: str) -> None:
+    """Raise StoreError unless ``part``, a copy of the backup ``copy``, can be upgraded. It stays as it is."""
+    with contextlib.closing(sqlite3.connect(part, isolation_level=None)) as db:
+        db.execute("BEGIN")
+        _run_scripts(db, MIGRATIONS)
+        _require_whole_schema(db, copy)
+        db.execute("ROLLBACK")
+
+
 def restore(copy: str, path: str) -> None:
-    """Replace the store at ``path``, which this process must not have open, by a backup. Raises StoreError,
-    and leaves it, when a process uses it, or the backup is damaged, another program's, or of a newer one."""
+    """Replace the store at ``path``, which this process must not have open, by a backup.
+
+    Raises StoreError, and leaves it, when a process uses it, or the backup is damaged, another program's, of
+    a newer one, or cannot be upgraded.
+    """
     try:
         if os.path.exists(copy) and not os.path.isfile(copy):  # a pipe would never end
             raise StoreError(f"{copy} is no file; name a backup")
@@ -4374,24 +4517,14 @@ def restore(copy: str, path: str) -> None:
         ) as source:
             if not (version := _check_schema(source, copy, MIGRATIONS)):
                 raise StoreError(f"{copy} is empty; name a backup")
-            ours = "".join((*MIGRATIONS.values(), VIEWS))
-            kinds = (
-                "trigger",
-                "" if version in MIGRATIONS else "view",
-            )  # which an upgrade creates again
-            for name, sql in source.execute(
-                "SELECT name, sql FROM sqlite_schema WHERE type IN (?,?)", kinds
-            ):
-                if sql not in ours:
-                    raise StoreError(
-                        f"{copy} has a trigger or view that is not releasetrack's: {name}"
-                    )
-            found = source.execute("PRAGMA integrity_check(1)").fetchone()[0]
-            if found != "ok" or source.execute("PRAGMA foreign_key_check").fetchone():
+            _require_own_code(source, copy, version)
+            integrity = source.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            if integrity != "ok" or source.execute("PRAGMA foreign_key_check").fetchone():
                 raise sqlite3.DatabaseError("the backup is damaged")
             if is_in_use(path):
                 raise StoreError(f"{path} is in use, or not yours; stop what uses it first")
-            _copy_whole(source, path)
+            with _whole_copy(source, path) as part:
+                _try_upgrade(part, copy)
             for companion in (f"{path}-wal", f"{path}-shm", f"{path}-journal"):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(companion)

@@ -64,7 +64,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, NamedTuple
 
 import bottle
 import bs4
@@ -3712,83 +3712,249 @@ def test_migration_changes_the_schema_and_keeps_a_copy_of_the_old_store(tmp_path
         rt.Store(path)
 
 
-STORES: dict[
-    int, str
-] = {  # of each older schema, most without their views: a store with rows of every table, as that schema was written
-    8: """
+class StoreForm(NamedTuple):
+    """What a store consists of, as it was committed once."""
+
+    schema: int
+    statements: dict[str, str]  # by the name of what they create
+
+    def changed(
+        self,
+        schema: int,
+        replaced: Iterable[tuple[str, str, str]] = (),
+        lacks: Iterable[str] = (),
+        added: str = "",
+    ) -> StoreForm:
+        """A form that differs: ``replaced``: the name of a part, a piece of its text, and the new piece."""
+        statements = {
+            name: text for name, text in self.statements.items() if name not in set(lacks)
+        } | statements_of(added)
+        for name, before, after in replaced:
+            assert before in statements[name], (name, before)
+            statements[name] = statements[name].replace(before, after)
+        return StoreForm(schema, statements)
+
+
+def statements_of(script: str) -> dict[str, str]:
+    """The statements of a script, each ending with its line, by the name of what they create."""
+    statements = [statement for statement in script.split(";\n") if statement.strip()]
+    return {
+        re.match(r"\s*CREATE \w+ \W?(\w+)", statement)[1]: statement for statement in statements
+    }
+
+
+IS_MUTED = "is_muted INTEGER NOT NULL DEFAULT 0 CHECK (is_muted IN (0, 1)), "
+REVISIONS = "revision INTEGER NOT NULL DEFAULT 0, judged_revision INTEGER NOT NULL DEFAULT 0, "
+CLAIM = "claimed_by TEXT, claimed_until REAL, "
+# All forms of a store since schema 8 that were committed, by the first commit that makes files of that form, and the one
+# that it made of the schema before. Made from the commits by a script, which opened a new store with each; but for
+# the number of blanks, they are as SQLite has them there. One number of a schema has up to six forms.
+STORE_FORMS = {
+    "509c97a": StoreForm(
+        8,
+        statements_of("""
 CREATE TABLE account (id TEXT PRIMARY KEY, type TEXT NOT NULL CHECK (type IN ('user', 'organization')), email TEXT NOT NULL COLLATE NOCASE UNIQUE, name TEXT NOT NULL, password TEXT NOT NULL, is_admin INTEGER NOT NULL CHECK (is_admin IN (0, 1)), email_notification TEXT NOT NULL DEFAULT 'daily', time_zone TEXT NOT NULL DEFAULT 'UTC', feed_secret TEXT NOT NULL UNIQUE, badge_secret TEXT NOT NULL UNIQUE, created_at REAL NOT NULL, read_until REAL NOT NULL DEFAULT 0, digest_hour INTEGER CHECK (digest_hour BETWEEN 0 AND 23), quiet_from TEXT NOT NULL DEFAULT '', quiet_until TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE api_key (id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, name TEXT NOT NULL, secret TEXT NOT NULL, secret_hash BLOB NOT NULL UNIQUE, networks TEXT NOT NULL, created_at REAL NOT NULL, used_at REAL, UNIQUE (account_id, name)) STRICT;
-CREATE TABLE attempt (id INTEGER PRIMARY KEY, delivery_id TEXT NOT NULL REFERENCES delivery ON DELETE CASCADE, attempted_at REAL NOT NULL, status INTEGER, error TEXT, duration REAL NOT NULL, address TEXT, answer TEXT, sent TEXT NOT NULL DEFAULT '') STRICT;
-CREATE TABLE delivery (id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, event_id INTEGER NOT NULL REFERENCES event ON DELETE CASCADE, destination_id TEXT NOT NULL REFERENCES destination ON DELETE CASCADE, state TEXT NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'delivered', 'failed', 'skipped')), next_attempt_at REAL NOT NULL, queued_at REAL NOT NULL, attempts INTEGER NOT NULL DEFAULT 0, is_held INTEGER NOT NULL DEFAULT 0 CHECK (is_held IN (0, 1)), is_digested INTEGER NOT NULL DEFAULT 0 CHECK (is_digested IN (0, 1)), digest_id TEXT, created_at REAL NOT NULL, settled_at REAL, reason TEXT NOT NULL DEFAULT '') STRICT;
-CREATE TABLE destination (id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, kind TEXT NOT NULL, name TEXT NOT NULL, settings TEXT NOT NULL, secret TEXT NOT NULL, previous_secret TEXT, previous_until REAL, schedule TEXT NOT NULL DEFAULT 'instant' CHECK (schedule IN ('instant', 'hourly', 'daily', 'weekly')), is_for_every_project INTEGER NOT NULL DEFAULT 1 CHECK (is_for_every_project IN (0, 1)), is_security_only INTEGER NOT NULL DEFAULT 0 CHECK (is_security_only IN (0, 1)), created_at REAL NOT NULL, failing_since REAL, failed_at REAL, error TEXT, alert_sent INTEGER NOT NULL DEFAULT 0 CHECK (alert_sent IN (0, 1)), report TEXT NOT NULL DEFAULT 'none' CHECK (report IN ('none', 'weekly', 'monthly')), reported_at REAL, UNIQUE (account_id, kind, name)) STRICT;
-CREATE TABLE destination_tag (destination_id TEXT NOT NULL REFERENCES destination ON DELETE CASCADE, tag_id TEXT NOT NULL REFERENCES tag ON DELETE CASCADE, is_without INTEGER NOT NULL CHECK (is_without IN (0, 1)), PRIMARY KEY (destination_id, tag_id)) STRICT, WITHOUT ROWID;
-CREATE TABLE event (id INTEGER PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, project_id TEXT REFERENCES project ON DELETE SET NULL, release_id INTEGER REFERENCES release ON DELETE SET NULL, kind TEXT NOT NULL CHECK (kind IN ('release', 'summary', 'failing', 'recovered')), body TEXT NOT NULL, url TEXT NOT NULL, created_at REAL NOT NULL) STRICT;
-CREATE TABLE excluded_release (project_id TEXT NOT NULL REFERENCES project ON DELETE CASCADE, release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE, PRIMARY KEY (project_id, release_id)) STRICT, WITHOUT ROWID;
-CREATE TABLE lease (id ANY PRIMARY KEY, claimant TEXT NOT NULL, until REAL NOT NULL) STRICT, WITHOUT ROWID;
-CREATE TABLE note (release_id INTEGER PRIMARY KEY REFERENCES release ON DELETE CASCADE, fingerprint INTEGER NOT NULL, title TEXT NOT NULL, message TEXT NOT NULL, url TEXT NOT NULL) STRICT;
-CREATE TABLE project (id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, source_id INTEGER NOT NULL REFERENCES source, email_notification TEXT NOT NULL, exclude_prereleases INTEGER NOT NULL DEFAULT 0 CHECK (exclude_prereleases IN (0, 1)), exclude_updated INTEGER NOT NULL DEFAULT 0 CHECK (exclude_updated IN (0, 1)), exclude_version_regexp TEXT NOT NULL DEFAULT '[]', note TEXT NOT NULL DEFAULT '', hold_days INTEGER NOT NULL DEFAULT 0, added_at REAL NOT NULL, newest_date TEXT NOT NULL DEFAULT '', installed TEXT NOT NULL DEFAULT '[]', skipped_version TEXT NOT NULL DEFAULT '', snoozed_until REAL, notify_level TEXT NOT NULL DEFAULT 'newer' CHECK (notify_level IN ('newer', 'minor', 'major', 'all')), is_narrow INTEGER NOT NULL DEFAULT 0 CHECK (is_narrow IN (0, 1)), places TEXT NOT NULL DEFAULT '[]', update_state TEXT NOT NULL DEFAULT '', urgency INTEGER NOT NULL DEFAULT 0, version_answers TEXT NOT NULL DEFAULT '[]', revision INTEGER NOT NULL DEFAULT 0, judged_revision INTEGER NOT NULL DEFAULT 0, is_muted INTEGER NOT NULL DEFAULT 0 CHECK (is_muted IN (0, 1)), UNIQUE (account_id, source_id)) STRICT;
-CREATE TABLE project_destination (project_id TEXT NOT NULL REFERENCES project ON DELETE CASCADE, destination_id TEXT NOT NULL REFERENCES destination ON DELETE CASCADE, PRIMARY KEY (project_id, destination_id)) STRICT, WITHOUT ROWID;
-CREATE TABLE project_tag (project_id TEXT NOT NULL REFERENCES project ON DELETE CASCADE, tag_id TEXT NOT NULL REFERENCES tag ON DELETE CASCADE, PRIMARY KEY (project_id, tag_id)) STRICT, WITHOUT ROWID;
-CREATE TABLE read_release (account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE, PRIMARY KEY (account_id, release_id)) STRICT, WITHOUT ROWID;
-CREATE TABLE release (id INTEGER PRIMARY KEY, source_id INTEGER NOT NULL REFERENCES source ON DELETE CASCADE, version TEXT NOT NULL, date TEXT NOT NULL, is_prerelease INTEGER NOT NULL CHECK (is_prerelease IN (0, 1)), is_updated INTEGER NOT NULL DEFAULT 0 CHECK (is_updated IN (0, 1)), cve TEXT, content_id TEXT, gone_at REAL, found_at REAL, step TEXT CHECK (step IN ('', 'patch', 'minor', 'major')), place INTEGER, UNIQUE (source_id, version)) STRICT;
-CREATE TABLE second_factor (account_id TEXT PRIMARY KEY REFERENCES account ON DELETE CASCADE, totp_secret TEXT NOT NULL, last_step INTEGER NOT NULL, recovery_codes TEXT NOT NULL) STRICT;
 CREATE TABLE session (id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, address TEXT NOT NULL, agent TEXT NOT NULL, created_at REAL NOT NULL, seen_at REAL NOT NULL, confirmed_at REAL NOT NULL DEFAULT 0) STRICT;
-CREATE TABLE "setting" (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE INDEX session_of_account ON session (account_id);
+CREATE INDEX session_by_time ON session (created_at);
+CREATE TABLE second_factor (account_id TEXT PRIMARY KEY REFERENCES account ON DELETE CASCADE, totp_secret TEXT NOT NULL, last_step INTEGER NOT NULL, recovery_codes TEXT NOT NULL) STRICT;
 CREATE TABLE source (id INTEGER PRIMARY KEY AUTOINCREMENT, provider TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL, next_check_at REAL NOT NULL, checked_at REAL, succeeded_at REAL, failures INTEGER NOT NULL DEFAULT 0, failing_since REAL, error TEXT, alert_sent INTEGER NOT NULL DEFAULT 0 CHECK (alert_sent IN (0, 1)), missing_since REAL, is_missing INTEGER NOT NULL DEFAULT 0 CHECK (is_missing IN (0, 1)), quota_left INTEGER, etag_url TEXT, etag TEXT, owner_id TEXT, former_name TEXT NOT NULL DEFAULT '', UNIQUE (provider, key)) STRICT;
+CREATE INDEX source_due_of_owner ON source (owner_id, provider, next_check_at);
+CREATE TABLE release (id INTEGER PRIMARY KEY, source_id INTEGER NOT NULL REFERENCES source ON DELETE CASCADE, version TEXT NOT NULL, date TEXT NOT NULL, is_prerelease INTEGER NOT NULL CHECK (is_prerelease IN (0, 1)), is_updated INTEGER NOT NULL DEFAULT 0 CHECK (is_updated IN (0, 1)), cve TEXT, content_id TEXT, gone_at REAL, found_at REAL, step TEXT CHECK (step IN ('', 'patch', 'minor', 'major')), place INTEGER, UNIQUE (source_id, version)) STRICT;
+CREATE INDEX release_newest_of_source ON release (source_id, date, id, cve);
+CREATE INDEX release_found ON release (source_id, found_at) WHERE found_at IS NOT NULL;
+CREATE INDEX release_by_place ON release (source_id, place, date);
+CREATE TABLE note (release_id INTEGER PRIMARY KEY REFERENCES release ON DELETE CASCADE, fingerprint INTEGER NOT NULL, title TEXT NOT NULL, message TEXT NOT NULL, url TEXT NOT NULL) STRICT;
+CREATE TABLE read_release (account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE, PRIMARY KEY (account_id, release_id)) STRICT, WITHOUT ROWID;
+CREATE INDEX read_release_of_release ON read_release (release_id);
+CREATE TABLE project (id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, source_id INTEGER NOT NULL REFERENCES source, email_notification TEXT NOT NULL, exclude_prereleases INTEGER NOT NULL DEFAULT 0 CHECK (exclude_prereleases IN (0, 1)), exclude_updated INTEGER NOT NULL DEFAULT 0 CHECK (exclude_updated IN (0, 1)), is_muted INTEGER NOT NULL DEFAULT 0 CHECK (is_muted IN (0, 1)), exclude_version_regexp TEXT NOT NULL DEFAULT '[]', revision INTEGER NOT NULL DEFAULT 0, judged_revision INTEGER NOT NULL DEFAULT 0, notify_level TEXT NOT NULL DEFAULT 'newer' CHECK (notify_level IN ('newer', 'minor', 'major', 'all')), hold_days INTEGER NOT NULL DEFAULT 0, note TEXT NOT NULL DEFAULT '', newest_date TEXT NOT NULL DEFAULT '', is_narrow INTEGER NOT NULL DEFAULT 0 CHECK (is_narrow IN (0, 1)), installed TEXT NOT NULL DEFAULT '[]', places TEXT NOT NULL DEFAULT '[]', update_state TEXT NOT NULL DEFAULT '', urgency INTEGER NOT NULL DEFAULT 0, skipped_version TEXT NOT NULL DEFAULT '', snoozed_until REAL, added_at REAL NOT NULL, version_answers TEXT NOT NULL DEFAULT '[]', UNIQUE (account_id, source_id)) STRICT;
+CREATE INDEX project_of_source ON project (source_id);
+CREATE INDEX project_by_newest ON project (account_id, newest_date);
+CREATE INDEX project_snoozed ON project (snoozed_until) WHERE snoozed_until IS NOT NULL;
+CREATE INDEX project_installed ON project (account_id, urgency) WHERE update_state != '';
+CREATE TRIGGER project_added AFTER INSERT ON project BEGIN UPDATE source SET owner_id = NEW.account_id WHERE id = NEW.source_id AND owner_id IS NULL; END;
+CREATE TRIGGER project_passed_on AFTER DELETE ON project BEGIN UPDATE source SET owner_id = (SELECT account_id FROM project WHERE source_id = OLD.source_id ORDER BY rowid LIMIT 1) WHERE id = OLD.source_id AND owner_id = OLD.account_id; END;
+CREATE TRIGGER project_removed AFTER DELETE ON project BEGIN DELETE FROM source WHERE id = OLD.source_id AND NOT EXISTS (SELECT 1 FROM project WHERE source_id = OLD.source_id); END;
+CREATE TABLE excluded_release (project_id TEXT NOT NULL REFERENCES project ON DELETE CASCADE, release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE, PRIMARY KEY (project_id, release_id)) STRICT, WITHOUT ROWID;
+CREATE INDEX excluded_release_of_release ON excluded_release (release_id);
 CREATE TABLE tag (id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, name TEXT NOT NULL COLLATE NOCASE, feed_secret TEXT NOT NULL UNIQUE, UNIQUE (account_id, name)) STRICT;
-CREATE INDEX session_of_account ON session (account_id); CREATE INDEX session_by_time ON session (created_at);
-CREATE INDEX release_newest_of_source ON release (source_id, date, id, cve); CREATE INDEX project_of_source ON project (source_id);
-CREATE INDEX project_tag_of_tag ON project_tag (tag_id); CREATE INDEX project_destination_of_destination ON project_destination (destination_id);
-CREATE INDEX destination_tag_of_tag ON destination_tag (tag_id); CREATE INDEX event_of_account ON event (account_id);
-CREATE INDEX event_of_project ON event (project_id); CREATE INDEX event_of_release ON event (release_id) WHERE release_id IS NOT NULL;
-CREATE INDEX event_by_time ON event (created_at); CREATE INDEX delivery_of_account ON delivery (account_id);
-CREATE INDEX delivery_of_event ON delivery (event_id); CREATE INDEX delivery_of_destination ON delivery (destination_id);
+CREATE TABLE project_tag (project_id TEXT NOT NULL REFERENCES project ON DELETE CASCADE, tag_id TEXT NOT NULL REFERENCES tag ON DELETE CASCADE, PRIMARY KEY (project_id, tag_id)) STRICT, WITHOUT ROWID;
+CREATE INDEX project_tag_of_tag ON project_tag (tag_id);
+CREATE TABLE destination (id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, kind TEXT NOT NULL, name TEXT NOT NULL, settings TEXT NOT NULL, secret TEXT NOT NULL, previous_secret TEXT, previous_until REAL, schedule TEXT NOT NULL DEFAULT 'instant' CHECK (schedule IN ('instant', 'hourly', 'daily', 'weekly')), is_for_every_project INTEGER NOT NULL DEFAULT 1 CHECK (is_for_every_project IN (0, 1)), is_security_only INTEGER NOT NULL DEFAULT 0 CHECK (is_security_only IN (0, 1)), created_at REAL NOT NULL, failing_since REAL, failed_at REAL, error TEXT, alert_sent INTEGER NOT NULL DEFAULT 0 CHECK (alert_sent IN (0, 1)), report TEXT NOT NULL DEFAULT 'none' CHECK (report IN ('none', 'weekly', 'monthly')), reported_at REAL, UNIQUE (account_id, kind, name)) STRICT;
+CREATE TABLE project_destination (project_id TEXT NOT NULL REFERENCES project ON DELETE CASCADE, destination_id TEXT NOT NULL REFERENCES destination ON DELETE CASCADE, PRIMARY KEY (project_id, destination_id)) STRICT, WITHOUT ROWID;
+CREATE INDEX project_destination_of_destination ON project_destination (destination_id);
+CREATE TABLE destination_tag (destination_id TEXT NOT NULL REFERENCES destination ON DELETE CASCADE, tag_id TEXT NOT NULL REFERENCES tag ON DELETE CASCADE, is_without INTEGER NOT NULL CHECK (is_without IN (0, 1)), PRIMARY KEY (destination_id, tag_id)) STRICT, WITHOUT ROWID;
+CREATE INDEX destination_tag_of_tag ON destination_tag (tag_id);
+CREATE TABLE event (id INTEGER PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, project_id TEXT REFERENCES project ON DELETE SET NULL, release_id INTEGER REFERENCES release ON DELETE SET NULL, kind TEXT NOT NULL CHECK (kind IN ('release', 'summary', 'failing', 'recovered')), body TEXT NOT NULL, url TEXT NOT NULL, created_at REAL NOT NULL) STRICT;
+CREATE INDEX event_of_account ON event (account_id);
+CREATE INDEX event_of_project ON event (project_id);
+CREATE INDEX event_of_release ON event (release_id) WHERE release_id IS NOT NULL;
+CREATE INDEX event_by_time ON event (created_at);
+CREATE TABLE delivery (id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, event_id INTEGER NOT NULL REFERENCES event ON DELETE CASCADE, destination_id TEXT NOT NULL REFERENCES destination ON DELETE CASCADE, state TEXT NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'delivered', 'failed', 'skipped')), next_attempt_at REAL NOT NULL, queued_at REAL NOT NULL, attempts INTEGER NOT NULL DEFAULT 0, is_held INTEGER NOT NULL DEFAULT 0 CHECK (is_held IN (0, 1)), is_digested INTEGER NOT NULL DEFAULT 0 CHECK (is_digested IN (0, 1)), digest_id TEXT, created_at REAL NOT NULL, settled_at REAL, reason TEXT NOT NULL DEFAULT '') STRICT;
+CREATE INDEX delivery_of_account ON delivery (account_id);
+CREATE INDEX delivery_of_event ON delivery (event_id);
+CREATE INDEX delivery_of_destination ON delivery (destination_id);
 CREATE INDEX delivery_of_digest ON delivery (digest_id) WHERE digest_id IS NOT NULL;
 CREATE INDEX delivery_due ON delivery (next_attempt_at) WHERE state = 'pending';
 CREATE INDEX delivery_due_at_destination ON delivery (destination_id, next_attempt_at) WHERE state = 'pending';
 CREATE INDEX delivery_undigested ON delivery (next_attempt_at) WHERE state = 'pending' AND is_digested AND digest_id IS NULL;
 CREATE INDEX delivery_held ON delivery (next_attempt_at) WHERE state = 'pending' AND is_held;
-CREATE INDEX delivery_settled ON delivery (settled_at) WHERE settled_at IS NOT NULL; CREATE INDEX attempt_of_delivery ON attempt (delivery_id);
-CREATE INDEX excluded_release_of_release ON excluded_release (release_id); CREATE INDEX source_due_of_owner ON source (owner_id, provider, next_check_at);
-CREATE INDEX read_release_of_release ON read_release (release_id); CREATE INDEX project_by_newest ON project (account_id, newest_date);
-CREATE INDEX release_found ON release (source_id, found_at) WHERE found_at IS NOT NULL; CREATE INDEX release_by_place ON release (source_id, place, date);
-CREATE INDEX project_snoozed ON project (snoozed_until) WHERE snoozed_until IS NOT NULL;
-CREATE INDEX project_installed ON project (account_id, urgency) WHERE update_state != '';
-CREATE TRIGGER project_removed AFTER DELETE ON project BEGIN DELETE FROM source WHERE id = OLD.source_id AND NOT EXISTS (SELECT 1 FROM project WHERE source_id = OLD.source_id); END;
-CREATE TRIGGER project_added AFTER INSERT ON project BEGIN UPDATE source SET owner_id = NEW.account_id WHERE id = NEW.source_id AND owner_id IS NULL; END;
-CREATE TRIGGER project_passed_on AFTER DELETE ON project BEGIN UPDATE source SET owner_id = (SELECT account_id FROM project WHERE source_id = OLD.source_id ORDER BY rowid LIMIT 1) WHERE id = OLD.source_id AND owner_id = OLD.account_id; END;
-INSERT INTO account VALUES ('a','user','me@example.org','Me','scrypt',1,'daily','Europe/Vienna','feed-a','badge-a',1.0,40.0,9,'22:00','07:00'), ('b','organization','us@example.org','Us','',0,'weekly','UTC','feed-b','badge-b',2.0,0.0,NULL,'','');
-INSERT INTO api_key VALUES ('k','a','laptop','rt_secret',X'0A','["10.0.0.0/8"]',1.0,9.0);
-INSERT INTO session VALUES ('s','a','127.0.0.1','a browser',1.0,2.0,1.5);
-INSERT INTO second_factor VALUES ('a','JBSWY3DPEHPK3PXP',7,'["hash"]');
-INSERT INTO source VALUES (3,'github','o/r','o/r',90.0,50.0,50.0,0,NULL,NULL,0,NULL,0,59,'https://api.example','W/"1"','a','o/old'), (5,'dockerhub','library/postgres','library/postgres',91.0,50.0,40.0,4,45.0,'it answered 500',1,44.0,1,NULL,NULL,NULL,'a','');
-UPDATE sqlite_sequence SET seq = 9;
-INSERT INTO release VALUES (1,3,'1.0','2026-03-01T10:00:00',0,0,NULL,'',NULL,NULL,'',1), (2,3,'1.1-rc','2026-03-02T10:00:00.5',1,1,'["CVE-2026-1"]','sha256:1',60.0,50.0,'minor',2), (3,5,'17.1','2026-03-03T10:00:00',0,0,NULL,'sha256:2',NULL,50.0,'major',9);
-INSERT INTO note VALUES (1,77,'First','What is <b>new</b>','https://example.org/1.0');
-INSERT INTO project VALUES ('p','a',3,'weekly',1,1,'[["rc",false]]','a note',7,3.0,'2026-03-02T10:00:00.5','[]','',NULL,'all',0,'[]','',0,'[]',0,0,0), ('q','a',5,'daily',0,0,'[]','',0,4.0,'2026-03-03T10:00:00','[{"place":"näs","version":"16.4","digest":"","origin":"file","seen_at":30.25,"label":"","known_as":"","state":"behind","step":"major","line":"","newest":"17.1","behind":1,"since":"2026-03-03T10:00:00Z","cve":["CVE-2026-2"],"is_other_base":true,"previous":"16.3","previous_digest":"","first_digest":"","previous_label":""}]','17.0',99.0,'minor',1,'["näs"]','behind',3,'[]',1,0,0), ('r','b',5,'daily',0,0,'[]','',0,5.0,'2026-03-03T10:00:00','[]','',NULL,'newer',0,'[]','',0,'[]',0,0,0);
-INSERT INTO excluded_release VALUES ('p',2);
-INSERT INTO read_release VALUES ('a',3);
-INSERT INTO tag VALUES ('t','a','home','feed-t');
-INSERT INTO project_tag VALUES ('p','t');
-INSERT INTO destination VALUES ('d','a','webhook','hook','{"url":"https://hook.example"}','whsec_1','whsec_0',99.0,'instant',1,0,6.0,NULL,NULL,NULL,0,'none',NULL), ('e','a','ntfy','topic','{"url":"https://ntfy.example/t"}','',NULL,NULL,'daily',0,1,7.0,20.0,30.0,'it answered 403',1,'monthly',8.0);
-INSERT INTO project_destination VALUES ('p','e');
-INSERT INTO destination_tag VALUES ('e','t',1);
-INSERT INTO event VALUES (1,'a','p',2,'release','{"provider":"github","project":"o/r","version":"1.1-rc"}','https://example.org/1.1-rc',50.0), (2,'a',NULL,NULL,'summary','{"heading":"1 project is behind"}','',51.0), (3,'a','q',NULL,'failing','{"provider":"dockerhub","project":"library/postgres"}','',52.0);
-INSERT INTO delivery VALUES ('pending','a',1,'d','pending',80.0,80.0,0,0,0,NULL,50.0,NULL,''), ('retrying','a',2,'d','pending',81.0,51.0,2,0,0,NULL,51.0,NULL,''), ('held','a',1,'e','pending',700.0,700.0,0,1,1,NULL,50.0,NULL,''), ('digested','a',3,'e','pending',82.0,82.0,0,0,1,'digest',52.0,NULL,''), ('delivered','a',3,'d','delivered',52.0,52.0,1,0,0,NULL,52.0,53.0,''), ('failed','a',2,'e','failed',54.0,51.0,9,0,0,NULL,51.0,54.0,''), ('skipped','a',1,'e','skipped',55.0,55.0,0,1,0,NULL,50.0,55.0,'the release or its project was removed, or it was skipped or snoozed');
-INSERT INTO attempt VALUES (1,'retrying',52.0,503,'it answered 503',0.5,'192.0.2.1','later',''), (2,'retrying',56.0,NULL,'timed out',15.0,NULL,NULL,'POST https://hook.example'), (3,'delivered',53.0,204,NULL,0.1,'192.0.2.1','','POST https://hook.example');
-INSERT INTO setting VALUES ('poll-interval','["3600"]'), ('serve','{"port":["8080"]}');
-INSERT INTO lease VALUES (5,'claimant',95.0);
-PRAGMA application_id = 1920234091;
-PRAGMA user_version = 8;
-""",
+CREATE INDEX delivery_settled ON delivery (settled_at) WHERE settled_at IS NOT NULL;
+CREATE TABLE attempt (id INTEGER PRIMARY KEY, delivery_id TEXT NOT NULL REFERENCES delivery ON DELETE CASCADE, attempted_at REAL NOT NULL, status INTEGER, error TEXT, duration REAL NOT NULL, address TEXT, answer TEXT, sent TEXT NOT NULL DEFAULT '') STRICT;
+CREATE INDEX attempt_of_delivery ON attempt (delivery_id);
+CREATE TABLE lease (id ANY PRIMARY KEY, claimant TEXT NOT NULL, until REAL NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+"""),
+    ),
 }
-STORES[9] = (
-    STORES[8]
-    + rt.MIGRATIONS[8]
-    + "INSERT INTO document VALUES ('osv.dev GHSA-1', 'v', '{}', 50.0);"
+STORE_FORMS["717fcc5 and 509c97a"] = STORE_FORMS["509c97a"].changed(
+    8,
+    [("account", "password TEXT NOT NULL, ", "password TEXT NOT NULL, -- its hash\n")],
+    added="""
+CREATE TABLE project (id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, source_id INTEGER NOT NULL REFERENCES source, email_notification TEXT NOT NULL, exclude_prereleases INTEGER NOT NULL DEFAULT 0 CHECK (exclude_prereleases IN (0, 1)), exclude_updated INTEGER NOT NULL DEFAULT 0 CHECK (exclude_updated IN (0, 1)), exclude_version_regexp TEXT NOT NULL DEFAULT '[]', note TEXT NOT NULL DEFAULT '', hold_days INTEGER NOT NULL DEFAULT 0, added_at REAL NOT NULL, newest_date TEXT NOT NULL DEFAULT '', installed TEXT NOT NULL DEFAULT '[]', skipped_version TEXT NOT NULL DEFAULT '', snoozed_until REAL, notify_level TEXT NOT NULL DEFAULT 'newer' CHECK (notify_level IN ('newer', 'minor', 'major', 'all')), is_narrow INTEGER NOT NULL DEFAULT 0 CHECK (is_narrow IN (0, 1)), places TEXT NOT NULL DEFAULT '[]', update_state TEXT NOT NULL DEFAULT '', urgency INTEGER NOT NULL DEFAULT 0, version_answers TEXT NOT NULL DEFAULT '[]', revision INTEGER NOT NULL DEFAULT 0, judged_revision INTEGER NOT NULL DEFAULT 0, is_muted INTEGER NOT NULL DEFAULT 0 CHECK (is_muted IN (0, 1)), UNIQUE (account_id, source_id)) STRICT;
+CREATE TABLE "setting" (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+""",
 )
-STORES[10] = STORES[9] + rt.MIGRATIONS[9]
-STORES[11] = STORES[10] + rt.MIGRATIONS[10] + rt.VIEWS
+STORE_FORMS["f8f705f"] = STORE_FORMS["509c97a"].changed(
+    8,
+    [
+        ("source", "owner_id TEXT, ", ""),
+        ("project", "places TEXT NOT NULL DEFAULT '[]', ", ""),
+    ],
+    lacks=["source_due_of_owner", "project_added", "project_passed_on"],
+    added="CREATE INDEX source_due ON source (provider, next_check_at);\n",
+)
+STORE_FORMS["027a59e"] = STORE_FORMS["f8f705f"].changed(8, [("project", IS_MUTED, "")])
+STORE_FORMS["2ec8a2e"] = STORE_FORMS["509c97a"].changed(
+    8,
+    [
+        ("project", IS_MUTED, ""),
+        ("project", REVISIONS, "judged_by TEXT NOT NULL DEFAULT '[]', "),
+    ],
+)
+STORE_FORMS["51a7ae1"] = STORE_FORMS["2ec8a2e"].changed(
+    8,
+    [
+        ("source", "checked_at REAL, ", f"{CLAIM}checked_at REAL, "),
+        ("delivery", "is_held INTEGER", f"{CLAIM}is_held INTEGER"),
+    ],
+    lacks=["lease"],
+    added="""
+CREATE INDEX source_claimed ON source (claimed_by) WHERE claimed_by IS NOT NULL;
+CREATE INDEX delivery_claimed ON delivery (destination_id, claimed_until) WHERE claimed_until IS NOT NULL;
+CREATE TABLE setting (name TEXT NOT NULL, origin TEXT NOT NULL CHECK (origin IN ('operator', 'serve')), value TEXT NOT NULL, PRIMARY KEY (name, origin)) STRICT, WITHOUT ROWID;
+""",
+)
+STORE_FORMS["4d0d5c0"] = STORE_FORMS["51a7ae1"].changed(
+    8, [("project", "version_answers TEXT NOT NULL DEFAULT '[]', ", "")]
+)
+STORE_FORMS["af61453"] = STORE_FORMS["4d0d5c0"].changed(
+    8,
+    [
+        ("account", "password TEXT NOT NULL, ", "password TEXT NOT NULL, -- its hash\n"),
+        (
+            "source",
+            "former_name TEXT NOT NULL DEFAULT '', ",
+            "former_name TEXT NOT NULL DEFAULT '', -- before it was renamed there\n",
+        ),
+    ],
+)
+STORE_FORMS["7060781"] = STORE_FORMS["509c97a"].changed(
+    9,
+    added="""
+CREATE TABLE document (name TEXT PRIMARY KEY, version TEXT NOT NULL, body TEXT NOT NULL, read_at REAL NOT NULL) STRICT, WITHOUT ROWID;
+""",
+)
+STORE_FORMS["f52e500"] = STORE_FORMS["7060781"].changed(
+    9, [("project", "UNIQUE (account_id", "alerted TEXT NOT NULL DEFAULT '[]', UNIQUE (account_id")]
+)
+STORE_FORMS["267dfc9"] = STORE_FORMS["f52e500"].changed(
+    10,
+    [
+        (
+            "source",
+            "UNIQUE (provider",
+            "notes_from TEXT NOT NULL DEFAULT '', notes_source_id INTEGER REFERENCES source ON DELETE SET NULL, "
+            "notes_state TEXT NOT NULL DEFAULT '', labels TEXT NOT NULL DEFAULT '', UNIQUE (provider",
+        )
+    ],
+    added="""
+CREATE INDEX source_of_notes ON source (notes_source_id) WHERE notes_source_id IS NOT NULL;
+CREATE TRIGGER project_removed AFTER DELETE ON project WHEN OLD.source_id IS NOT NULL BEGIN DELETE FROM source WHERE id = OLD.source_id AND NOT EXISTS (SELECT 1 FROM project WHERE source_id = OLD.source_id) AND NOT EXISTS (SELECT 1 FROM source AS image WHERE image.notes_source_id = OLD.source_id); END;
+CREATE TRIGGER notes_removed AFTER DELETE ON source WHEN OLD.notes_source_id IS NOT NULL BEGIN DELETE FROM source WHERE id = OLD.notes_source_id AND NOT EXISTS (SELECT 1 FROM project WHERE source_id = OLD.notes_source_id) AND NOT EXISTS (SELECT 1 FROM source AS image WHERE image.notes_source_id = OLD.notes_source_id); END;
+CREATE TRIGGER notes_changed AFTER UPDATE OF notes_source_id ON source WHEN OLD.notes_source_id IS NOT NULL BEGIN DELETE FROM source WHERE id = OLD.notes_source_id AND NOT EXISTS (SELECT 1 FROM project WHERE source_id = OLD.notes_source_id) AND NOT EXISTS (SELECT 1 FROM source AS image WHERE image.notes_source_id = OLD.notes_source_id); DELETE FROM note WHERE OLD.notes_source_id IS NOT NEW.notes_source_id AND release_id IN (SELECT id FROM release WHERE source_id = OLD.id); UPDATE release SET cve = NULL WHERE source_id = OLD.id AND cve IS NOT NULL AND OLD.notes_source_id IS NOT NEW.notes_source_id; END;
+""",
+)
+STORE_FORMS["5a2981d"] = STORE_FORMS["267dfc9"].changed(
+    11,
+    [
+        (
+            "destination",
+            "UNIQUE (account_id",
+            "pause TEXT NOT NULL DEFAULT 'none' CHECK (pause IN ('none', 'hold', 'drop')), UNIQUE (account_id",
+        )
+    ],
+)
+STORE_FORMS["e01ae46"] = STORE_FORMS["5a2981d"].changed(
+    12,
+    [
+        ("account", "badge_secret TEXT NOT NULL UNIQUE, ", ""),
+        (
+            "account",
+            "quiet_until TEXT NOT NULL DEFAULT ''",
+            "quiet_until TEXT NOT NULL DEFAULT '', theme TEXT NOT NULL DEFAULT ''",
+        ),
+    ],
+)
+# The forms that lack what cannot be made up. Program 858ea34 gave them the number 12 all the same.
+LACKING_FORMS = ("af61453", "4d0d5c0", "51a7ae1", "2ec8a2e", "027a59e", "f8f705f")
+WHOLE_FORMS = tuple(name for name in STORE_FORMS if name not in LACKING_FORMS)
+# Rows of every table, with the columns of all forms. Each form has those whose names it has.
+STORE_ROWS = """
+CREATE TABLE rows.account (id, type, email, name, password, is_admin, email_notification, time_zone, feed_secret, badge_secret, created_at, read_until, digest_hour, quiet_from, quiet_until);
+INSERT INTO rows.account VALUES ('a','user','me@example.org','Me','scrypt',1,'daily','Europe/Vienna','feed-a','badge-a',1.0,40.0,9,'22:00','07:00'), ('b','organization','us@example.org','Us','',0,'weekly','UTC','feed-b','badge-b',2.0,0.0,NULL,'','');
+CREATE TABLE rows.api_key (id, account_id, name, secret, secret_hash, networks, created_at, used_at);
+INSERT INTO rows.api_key VALUES ('k','a','laptop','rt_secret',X'0A','["10.0.0.0/8"]',1.0,9.0);
+CREATE TABLE rows.session (id, account_id, address, agent, created_at, seen_at, confirmed_at);
+INSERT INTO rows.session VALUES ('s','a','127.0.0.1','a browser',1.0,2.0,1.5);
+CREATE TABLE rows.second_factor (account_id, totp_secret, last_step, recovery_codes);
+INSERT INTO rows.second_factor VALUES ('a','JBSWY3DPEHPK3PXP',7,'["hash"]');
+CREATE TABLE rows.source (id, provider, key, name, next_check_at, checked_at, succeeded_at, failures, failing_since, error, alert_sent, missing_since, is_missing, quota_left, etag_url, etag, owner_id, former_name);
+INSERT INTO rows.source VALUES (3,'github','o/r','o/r',90.0,50.0,50.0,0,NULL,NULL,0,NULL,0,59,'https://api.example','W/"1"','a','o/old'), (5,'dockerhub','library/postgres','library/postgres',91.0,50.0,40.0,4,45.0,'it answered 500',1,44.0,1,NULL,NULL,NULL,'a','');
+CREATE TABLE rows.release (id, source_id, version, date, is_prerelease, is_updated, cve, content_id, gone_at, found_at, step, place);
+INSERT INTO rows.release VALUES (1,3,'1.0','2026-03-01T10:00:00',0,0,NULL,'',NULL,NULL,'',1), (2,3,'1.1-rc','2026-03-02T10:00:00.5',1,1,'["CVE-2026-1"]','sha256:1',60.0,50.0,'minor',2), (3,5,'17.1','2026-03-03T10:00:00',0,0,NULL,'sha256:2',NULL,50.0,'major',9);
+CREATE TABLE rows.note (release_id, fingerprint, title, message, url);
+INSERT INTO rows.note VALUES (1,77,'First','What is <b>new</b>','https://example.org/1.0');
+CREATE TABLE rows.project (id, account_id, source_id, email_notification, exclude_prereleases, exclude_updated, exclude_version_regexp, note, hold_days, added_at, newest_date, installed, skipped_version, snoozed_until, notify_level, is_narrow, places, update_state, urgency, version_answers, revision, judged_revision, is_muted);
+INSERT INTO rows.project VALUES ('p','a',3,'weekly',1,1,'[["rc",false]]','a note',7,3.0,'2026-03-02T10:00:00.5','[]','',NULL,'all',0,'[]','',0,'[]',0,0,0), ('q','a',5,'daily',0,0,'[]','',0,4.0,'2026-03-03T10:00:00','[{"place":"näs","version":"16.4","digest":"","origin":"file","seen_at":30.25,"label":"","known_as":"","state":"behind","step":"major","line":"","newest":"17.1","behind":1,"since":"2026-03-03T10:00:00Z","cve":["CVE-2026-2"],"is_other_base":true,"previous":"16.3","previous_digest":"","first_digest":"","previous_label":""}]','17.0',99.0,'minor',1,'["näs"]','behind',3,'[]',1,0,0), ('r','b',5,'daily',0,0,'[]','',0,5.0,'2026-03-03T10:00:00','[]','',NULL,'newer',0,'[]','',0,'[]',0,0,0);
+CREATE TABLE rows.excluded_release (project_id, release_id);
+INSERT INTO rows.excluded_release VALUES ('p',2);
+CREATE TABLE rows.read_release (account_id, release_id);
+INSERT INTO rows.read_release VALUES ('a',3);
+CREATE TABLE rows.tag (id, account_id, name, feed_secret);
+INSERT INTO rows.tag VALUES ('t','a','home','feed-t');
+CREATE TABLE rows.project_tag (project_id, tag_id);
+INSERT INTO rows.project_tag VALUES ('p','t');
+CREATE TABLE rows.destination (id, account_id, kind, name, settings, secret, previous_secret, previous_until, schedule, is_for_every_project, is_security_only, created_at, failing_since, failed_at, error, alert_sent, report, reported_at);
+INSERT INTO rows.destination VALUES ('d','a','webhook','hook','{"url":"https://hook.example"}','whsec_1','whsec_0',99.0,'instant',1,0,6.0,NULL,NULL,NULL,0,'none',NULL), ('e','a','ntfy','topic','{"url":"https://ntfy.example/t"}','',NULL,NULL,'daily',0,1,7.0,20.0,30.0,'it answered 403',1,'monthly',8.0);
+CREATE TABLE rows.project_destination (project_id, destination_id);
+INSERT INTO rows.project_destination VALUES ('p','e');
+CREATE TABLE rows.destination_tag (destination_id, tag_id, is_without);
+INSERT INTO rows.destination_tag VALUES ('e','t',1);
+CREATE TABLE rows.event (id, account_id, project_id, release_id, kind, body, url, created_at);
+INSERT INTO rows.event VALUES (1,'a','p',2,'release','{"provider":"github","project":"o/r","version":"1.1-rc"}','https://example.org/1.1-rc',50.0), (2,'a',NULL,NULL,'summary','{"heading":"1 project is behind"}','',51.0), (3,'a','q',NULL,'failing','{"provider":"dockerhub","project":"library/postgres"}','',52.0);
+CREATE TABLE rows.delivery (id, account_id, event_id, destination_id, state, next_attempt_at, queued_at, attempts, is_held, is_digested, digest_id, created_at, settled_at, reason);
+INSERT INTO rows.delivery VALUES ('pending','a',1,'d','pending',80.0,80.0,0,0,0,NULL,50.0,NULL,''), ('retrying','a',2,'d','pending',81.0,51.0,2,0,0,NULL,51.0,NULL,''), ('held','a',1,'e','pending',700.0,700.0,0,1,1,NULL,50.0,NULL,''), ('digested','a',3,'e','pending',82.0,82.0,0,0,1,'digest',52.0,NULL,''), ('delivered','a',3,'d','delivered',52.0,52.0,1,0,0,NULL,52.0,53.0,''), ('failed','a',2,'e','failed',54.0,51.0,9,0,0,NULL,51.0,54.0,''), ('skipped','a',1,'e','skipped',55.0,55.0,0,1,0,NULL,50.0,55.0,'the release or its project was removed, or it was skipped or snoozed');
+CREATE TABLE rows.attempt (id, delivery_id, attempted_at, status, error, duration, address, answer, sent);
+INSERT INTO rows.attempt VALUES (1,'retrying',52.0,503,'it answered 503',0.5,'192.0.2.1','later',''), (2,'retrying',56.0,NULL,'timed out',15.0,NULL,NULL,'POST https://hook.example'), (3,'delivered',53.0,204,NULL,0.1,'192.0.2.1','','POST https://hook.example');
+CREATE TABLE rows.setting (name, value, origin);
+INSERT INTO rows.setting VALUES ('poll-interval','["3600"]','operator'), ('serve','{"port":["8080"]}','serve');
+CREATE TABLE rows.lease (id, claimant, until);
+INSERT INTO rows.lease VALUES (5,'claimant',95.0);
+CREATE TABLE rows.document (name, version, body, read_at);
+INSERT INTO rows.document VALUES ('osv.dev GHSA-1','v','{}',50.0);
+"""
 GONE = {"badge_secret"}  # columns that a migration dropped
 
 
@@ -3811,11 +3977,52 @@ def rows_of(path: str | pathlib.Path) -> dict[str, list[dict[str, Any]]]:
         }
 
 
-@pytest.mark.parametrize("number", range(8, PRESENT_SCHEMA))
-def test_store_of_an_older_schema_is_upgraded_with_everything_that_it_holds(tmp_path, number):
-    path = old_store(tmp_path / "old.db", STORES[number])
+def store_of_form(path: pathlib.Path, name: str, journal: str = "wal") -> str:
+    """A store of this form with rows in every table, closed."""
+    form = STORE_FORMS[name]
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.executescript(f"PRAGMA journal_mode = {journal}; ATTACH ':memory:' AS rows;{STORE_ROWS}")
+        db.executescript(";\n".join([*form.statements.values(), rt.VIEWS]))
+        for (table,) in db.execute("SELECT name FROM rows.sqlite_schema").fetchall():
+            shared = db.execute(
+                """SELECT name FROM pragma_table_info(:table, 'rows') WHERE name IN (
+                   SELECT name FROM pragma_table_info(:table, 'main'))""",
+                {"table": table},
+            )
+            if columns := ", ".join(column for (column,) in shared):
+                db.execute(
+                    f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM rows.{table}"
+                )
+        db.executescript(f"""
+            UPDATE sqlite_sequence SET seq = 9;
+            PRAGMA application_id = 1920234091;
+            PRAGMA user_version = {form.schema}""")
+    return str(path)
+
+
+def upgraded_without_looking(path: str) -> str:
+    """The same store after the program of 858ea34, which did not ask what its scripts had made."""
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        (schema,) = db.execute("PRAGMA user_version").fetchone()
+        for number in range(schema, 12):
+            if number == schema:
+                db.execute("VACUUM INTO ?", (f"{path}.schema-{schema}",))
+            db.executescript(rt.MIGRATIONS[number])
+    return path
+
+
+@pytest.mark.parametrize("was_upgraded", [False, True], ids=["", "which 858ea34 upgraded"])
+@pytest.mark.parametrize("name", WHOLE_FORMS)
+def test_store_of_an_older_form_is_upgraded_with_everything_that_it_holds(
+    tmp_path, name, was_upgraded
+):
+    path = store_of_form(tmp_path / "old.db", name)
+    assert all(rows_of(path).values()), "a table without rows"
+    if was_upgraded:
+        upgraded_without_looking(path)
     before = rows_of(path)
-    assert all(before.values()), "a table without rows"
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        (number,) = db.execute("PRAGMA user_version").fetchone()
     kept = {
         table: [{name: row[name] for name in row if name not in GONE} for row in rows]
         for table, rows in before.items()
@@ -3824,9 +4031,9 @@ def test_store_of_an_older_schema_is_upgraded_with_everything_that_it_holds(tmp_
         contextlib.closing(rt.Store(path)) as store,
         contextlib.closing(rt.Store(str(tmp_path / "new.db"))) as new,
     ):
-        parts = "SELECT type, name, tbl_name FROM sqlite_schema ORDER BY name"
-        columns = """SELECT part.name, found.name, found.type, "notnull", dflt_value, pk
-                       FROM sqlite_schema AS part JOIN pragma_table_xinfo(part.name) AS found ORDER BY 1, 2"""
+        parts = "SELECT type, name, tbl_name FROM sqlite_schema WHERE type != 'view' ORDER BY name"
+        columns = """SELECT part.name, found.name, found.type, "notnull", dflt_value, pk FROM sqlite_schema AS part
+                       JOIN pragma_table_xinfo(part.name) AS found WHERE part.type != 'view' ORDER BY 1, 2"""
         assert sql(store, parts) == sql(new, parts) and sql(store, columns) == sql(new, columns)
         assert (
             sql(store, "PRAGMA user_version")
@@ -3837,7 +4044,12 @@ def test_store_of_an_older_schema_is_upgraded_with_everything_that_it_holds(tmp_
             store, "PRAGMA foreign_key_check"
         ) == [] == [row for row in sql(store, "PRAGMA integrity_check") if row != ("ok",)]
     after = rows_of(path)
-    assert rows_of(f"{path}.schema-{number}") == before
+    is_changed = number < PRESENT_SCHEMA or name == "7060781"
+    assert os.path.exists(f"{path}.schema-{number}") == is_changed
+    if is_changed:
+        assert rows_of(f"{path}.schema-{number}") == before
+        rt.restore(f"{path}.schema-{number}", str(tmp_path / "restored.db"))
+        assert rows_of(tmp_path / "restored.db") == before
     assert {
         table: [
             {name: row[name] for name in old if name in row}
@@ -3847,10 +4059,10 @@ def test_store_of_an_older_schema_is_upgraded_with_everything_that_it_holds(tmp_
     } == kept, "lost, or changed"
 
 
-def test_store_of_an_older_schema_is_used_as_it_was(tmp_path):
-    with contextlib.closing(
-        rt.Store(old_store(tmp_path / "old.db", STORES[8]), clock=lambda: NOW)
-    ) as store:
+@pytest.mark.parametrize("name", WHOLE_FORMS)
+def test_store_of_an_older_form_is_used_as_it_was(tmp_path, forge, name):
+    path = store_of_form(tmp_path / "old.db", name)
+    with contextlib.closing(rt.Store(path, clock=lambda: NOW)) as store:
         first, second = store.projects.of_ids("a", ["p", "q"])
         assert (
             first.exclude_version_regexp == (("rc", False),)
@@ -3876,6 +4088,156 @@ def test_store_of_an_older_schema_is_used_as_it_was(tmp_path):
         )
         store.accounts.change("a", {"theme": "dark"})
         assert [(one.id, one.theme) for one in store.accounts.all()] == [("a", "dark"), ("b", "")]
+        settings = rt.Settings(provider=(f"github=forgejo:{forge.listener.url}",), osv_url="none")
+        tracker = rt.Tracker(
+            store,
+            rt.Fetcher(settings),
+            rt.providers_with(settings.provider),
+            settings,
+            HELPER,
+            clock=store.database.clock,
+        )
+        forge.publish("o/r", "1.0", "1.1-rc", "2.0", "2.1")
+        for _ in range(2):
+            assert check_now(tracker, first.source_id)
+        notified = sql(
+            store,
+            """SELECT destination_id, json_extract(body, '$.version') FROM event JOIN delivery ON event_id = event.id
+                WHERE kind = 'release' AND event.created_at = ? ORDER BY 1, 2""",
+            NOW,
+        )
+        assert notified == [("d", "2.0"), ("d", "2.1")]
+
+
+def assert_refused(path: str, schema: int, newest_copy: str) -> None:
+    """Whoever opens the store is told in one line what it lacks and what helps, and changes nothing."""
+    folder = pathlib.Path(path).parent
+    before = contents(folder)
+    for words in (["account", "list"], ["backup", f"{folder}/copy.db"], ["serve", "--port", "0"]):
+        status, out, err = command(*words, "--db", path)
+        assert (status, out, err.count("\n")) == (1, "", 1), (words, status, out, err)
+        assert re.fullmatch(
+            rf"releasetrack: {path} lacks parts of schema {PRESENT_SCHEMA} \([a-z_, ]+\) and cannot be upgraded; "
+            "it is left as it is: restore a backup, or name another file with --db and add your projects again; "
+            f"'project list --db {newest_copy}' of the releasetrack that last worked with it prints them\n",
+            err,
+        ), err
+        gc.collect()  # as the end of a process does: SQLite tidies up when its last statement goes
+        assert contents(folder) == before, words
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (schema,)
+
+
+@pytest.mark.parametrize("journal", ["wal", "delete"])
+@pytest.mark.parametrize("name", LACKING_FORMS)
+def test_store_that_lacks_parts_is_refused_and_stays_as_it_was(tmp_path, name, journal):
+    """Bug: it was upgraded, and then nothing worked."""
+    path = store_of_form(tmp_path / "old.db", name, journal)
+    assert_refused(path, 8, newest_copy=path)
+    upgraded_without_looking(path)
+    assert_refused(path, 12, newest_copy=f"{path}.schema-8")
+    good = str(tmp_path / "good.db")
+    with contextlib.closing(rt.Store(good)) as store:
+        account = an_account(store)
+    for copy in (path, f"{path}.schema-8"):
+        with pytest.raises(rt.StoreError, match="lacks parts of schema"):
+            rt.restore(copy, good)
+    assert not list(tmp_path.glob("*.part*"))
+    with contextlib.closing(rt.Store(good)) as store:
+        assert store.accounts.all() == [account]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DROP TABLE lease",
+        "DROP INDEX delivery_due",
+        "DROP INDEX delivery_due_at_destination; CREATE INDEX delivery_due_at_destination"
+        " ON delivery (next_attempt_at, destination_id) WHERE state = 'pending'",
+        "DROP TRIGGER project_added",
+        "DROP TRIGGER project_added; CREATE TRIGGER project_added AFTER INSERT ON project BEGIN SELECT 1; END",
+        "ALTER TABLE destination DROP COLUMN pause",
+        "ALTER TABLE destination DROP COLUMN pause; ALTER TABLE destination ADD COLUMN pause TEXT",
+        "ALTER TABLE api_key RENAME COLUMN networks TO nets",
+        "DROP TABLE tag; CREATE TABLE tag (id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account"
+        " ON DELETE CASCADE, name TEXT NOT NULL COLLATE NOCASE, feed_secret TEXT NOT NULL UNIQUE) STRICT",
+        "DROP TABLE setting; CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT",
+    ],
+)
+def test_store_of_the_present_schema_that_lacks_anything_is_refused(tmp_path, damage):
+    path = tmp_path / "old.db"
+    path.write_bytes(template_store())
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.executescript(damage)
+    assert_refused(str(path), PRESENT_SCHEMA, newest_copy=str(path))
+
+
+def test_store_with_other_blanks_comments_quotes_order_and_more_parts_is_whole(tmp_path):
+    path = tmp_path / "old.db"
+    path.write_bytes(template_store())
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.executescript("""
+            PRAGMA writable_schema = ON;
+            UPDATE sqlite_schema SET sql = replace(replace(replace(replace(sql,
+                       ', ', char(10) || '/* (a, b) */  , -- ) "' || char(10)), 'account_id', '"account_id"'),
+                       'REFERENCES source', 'REFERENCES [source]'), 'TABLE lease (', 'TABLE`lease`(') WHERE type != 'view';
+            PRAGMA writable_schema = RESET;
+            CREATE TABLE more (id INTEGER);
+            CREATE INDEX more_of_account ON account (name);
+            ALTER TABLE tag ADD COLUMN colour TEXT""")
+        (changed,) = db.execute("SELECT sql FROM sqlite_schema WHERE name = 'lease'").fetchone()
+        assert "TABLE`lease`(" in changed and "/* (a, b) */" in changed
+    before = contents(tmp_path)
+    with contextlib.closing(rt.Store(str(path))) as store:
+        assert an_account(store) and sql(store, "SELECT * FROM more") == []
+    assert before.keys() == contents(tmp_path).keys(), "a copy, as of an upgrade"
+
+
+# The sha256 of each script that has landed, by the schema that it begins with; and of what a new store of a schema has.
+LANDED_SCRIPTS = {
+    8: "7205341a85786c676c1be68d88204ad8f90d66a943e0ac0c4f9001c63fe5f727",
+    9: "88196411273fcc1a14bdeddfed26d7702bc03c092313cfcbedfb2b6e32e85313",
+    10: "f97f3580c8b86f26bd8f07db26a75873466f12aa6465750fb93b616923c75c48",
+    11: "e3283ebd95f341a8dd942f3469ada7c72f9b8f842e2192e00f8f5ff2d4469a63",
+}
+LANDED_SCHEMAS = {12: "8aa2bae1323d4f220556a8f79718493ceb8505c35a5c98574ab3f721854a6ca4"}
+
+
+def test_migrations_that_have_landed_are_never_edited():
+    """Files that were made or upgraded with them would differ under one number."""
+    scripts = {number: script for number, script in rt.MIGRATIONS.items() if number}
+    assert {number: sha256_of(script) for number, script in scripts.items()} == LANDED_SCRIPTS, (
+        "add another script, with the next number"
+    )
+    with contextlib.closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(rt.MIGRATIONS[0] + rt.VIEWS)
+        parts = db.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name")
+        text = " ".join(" ".join(statement for (statement,) in parts).split())
+    assert sha256_of(text) == LANDED_SCHEMAS[PRESENT_SCHEMA], "a new schema has a number of its own"
+
+
+def sha256_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_store_is_upgraded_by_several_threads_at_once(tmp_path):
+    """Bug: the copy of what it was could be one of what another thread or process had upgraded."""
+    barrier = threading.Barrier(8)
+
+    def upgrade(path: str, wait: float) -> None:
+        barrier.wait()
+        time.sleep(wait)
+        rt.Store(path).close()
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for number in range(4):
+            journal = ("wal", "delete")[number % 2]
+            path = store_of_form(tmp_path / f"{number}.db", "509c97a", journal)
+            before = rows_of(path)
+            threads = [pool.submit(upgrade, path, place * 0.01) for place in range(8)]
+            for thread in threads:
+                thread.result()
+            assert rows_of(f"{path}.schema-8") == before
 
 
 @pytest.mark.parametrize(
@@ -3900,6 +4262,7 @@ def test_store_of_a_schema_that_cannot_be_upgraded_is_refused_in_one_line(tmp_pa
 def test_migration_that_fails_leaves_the_old_schema(tmp_path):
     path = str(tmp_path / "old.db")
     rt.Store(path).close()
+    before = contents(tmp_path)
     with pytest.raises(rt.StoreError):
         rt.Store(
             path,
@@ -3908,6 +4271,8 @@ def test_migration_that_fails_leaves_the_old_schema(tmp_path):
                 PRESENT_SCHEMA: "ALTER TABLE account ADD COLUMN colour TEXT;\nDROP TABLE nothing;",
             },
         )
+    gc.collect()
+    assert contents(tmp_path) == before
     with contextlib.closing(rt.Store(path)) as store:
         assert sql(store, "PRAGMA user_version") == [(PRESENT_SCHEMA,)] and an_account(store)
 
