@@ -3955,6 +3955,12 @@ BUSY_TIMEOUT = 3.0  # seconds that a writer waits in its process, and again for 
 
 # Faults of the file, its disk, or another process that uses it: https://www.sqlite.org/rescode.html
 _DAMAGED = sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB
+_HELD = sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED
+_NOT_PERMITTED = sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM
+_READ_ONLY = (
+    "is on a read-only file system; make that writable, or copy the file to another folder and name "
+    "the copy with --db"
+)
 _OUT_OF_ORDER = (
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
@@ -4208,17 +4214,42 @@ def _whole_copy(db: sqlite3.Connection, path: str) -> Iterator[str]:
                 os.unlink(rest)
 
 
-def _why_not_open(path: str, error: Exception) -> str:
-    """Why a store cannot be opened, and what to do about it."""
+def _is_on_read_only_disk(path: str) -> bool:
+    """Whether nobody can write to a file, or make it. Raises OSError."""
+    place = path if os.path.exists(path) else os.path.dirname(path)
+    return os.path.exists(place) and bool(os.statvfs(place).f_flag & os.ST_RDONLY)
+
+
+def _is_on_full_disk(path: str) -> bool:
+    """Whether less than 1 MiB is free in the folder of a file. Raises OSError."""
+    return shutil.disk_usage(os.path.dirname(path)).free < MIB
+
+
+def _opening_advice(error: BaseException, path: str) -> str:
+    """What helps where a file cannot be opened as a store, as part of a sentence."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    is_full = code == sqlite3.SQLITE_FULL or getattr(error, "errno", 0) == errno.ENOSPC
+    with contextlib.suppress(OSError):
+        if is_full or (code == sqlite3.SQLITE_IOERR and _is_on_full_disk(path)):
+            return "its disk is full, so make room there"
+    if isinstance(error, OSError) or code in _NOT_PERMITTED:
+        return "make the file and its folder writable"
+    return "stop what else uses it" if code in _HELD else "restore a backup"
+
+
+def _why_not_open(path: str, error: BaseException) -> str:
+    """Why a file cannot be opened as a store, and what to do about it."""
     reason = getattr(error, "strerror", None) or str(error)
-    is_damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
-    advice = "restore a backup" if is_damaged else "make the file and its folder writable"
+    advice = _opening_advice(error, os.path.abspath(path))
     other = f"name another file with --db or {SETTINGS['db'].variable}"
     return f"{path} cannot be opened as a store: {reason}; {advice}, or {other}"
 
 
 class Database:
-    """The file: a connection for each thread, reads, transactions, copies."""
+    """The file: a connection for each thread, reads, transactions, copies.
+
+    ``is_read_only``: it is on a file system that is mounted read-only, so that nothing can be recorded.
+    """
 
     def __init__(
         self,
@@ -4245,7 +4276,8 @@ class Database:
             self.close()
             if isinstance(error, StoreError):
                 raise
-            raise StoreError(_why_not_open(path, error)) from error
+            cause = error.__cause__ or error  # of StoreUnavailable
+            raise StoreError(_why_not_open(path, cause)) from error
 
     def _enter_process(self) -> None:
         """Begin with connections and locks of this process: SQLite's must not be carried over a fork."""
@@ -4261,9 +4293,11 @@ class Database:
             raise StoreError(
                 f"SQLite {sqlite3.sqlite_version} is too old; 3.37 or newer is required"
             )
+        self.is_read_only = _is_on_read_only_disk(self.path)
         if not os.path.exists(self.path):  # its companions get these permissions too
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-        if not os.access(self.path, os.W_OK):  # SQLite would open it read-only
+        # SQLite would open a file that is not ours to write, too.
+        if not self.is_read_only and not os.access(self.path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         # A backup (its byte 18 is 1) may have been copied over a store whose write-ahead log is still there.
         # Not closed: that would release the locks that SQLite may hold on the file in this process (POSIX).
@@ -4281,13 +4315,16 @@ class Database:
         if _needs_upgrade(self.connection, self._scripts):
             self._upgrade()
         _require_whole_schema(self.connection, self.path, self._scripts)
-        self._enter_wal(self.connection)  # last, because it changes the file
+        if not self.is_read_only:
+            self._enter_wal(self.connection)  # last, because it changes the file
 
     def _upgrade(self) -> None:
         """Bring the file to the present schema, and keep a copy of what it was.
 
         Where that fails, the file stays as it was, and no copy is left. Raises StoreError.
         """
+        if self.is_read_only:
+            raise StoreError(f"{self.path} has to be upgraded, but {_READ_ONLY}")
         self.connection.execute("PRAGMA foreign_keys = OFF")  # DROP TABLE would delete references
         # Another process may be copying a large file. In milliseconds.
         self.connection.execute("PRAGMA busy_timeout = 300000")
@@ -4313,10 +4350,12 @@ class Database:
         return db
 
     def _connect(self) -> sqlite3.Connection:
-        """A connection to the file; where that was moved or deleted, no new one is made. Each of
-        50 threads has one, which keeps few pages and statements: they fill up in hours."""
+        """Open the file; where that was moved or deleted, no new one is made.
+
+        Each of 50 threads has a connection, which keeps few pages and statements: they fill up in hours.
+        """
         db = sqlite3.connect(
-            f"file:{quote(self.path)}?mode=rw",
+            f"file:{quote(self.path)}?{self._access_mode()}",
             uri=True,
             timeout=BUSY_TIMEOUT,
             isolation_level=None,
@@ -4330,6 +4369,17 @@ class Database:
             PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL; PRAGMA secure_delete = ON;
             PRAGMA trusted_schema = OFF; PRAGMA cache_size = -100""")
         return db
+
+    def _access_mode(self) -> str:
+        """What the file's address asks of SQLite: https://www.sqlite.org/uri.html
+
+        On a read-only file system it can make no index of a log, and needs none where there is no log.
+        """
+        if not self.is_read_only:
+            return "mode=rw"
+        log_file = f"{self.path}-wal"
+        has_log = os.path.exists(log_file) and os.path.getsize(log_file)
+        return "mode=ro" if has_log else "mode=ro&immutable=1"
 
     def _enter_wal(self, db: sqlite3.Connection) -> None:
         """SQLite does not wait for its lock here, so this does: another process may be doing the same."""
@@ -4404,9 +4454,14 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self, erases: bool = False) -> Iterator[sqlite3.Connection]:
-        """A write, whole or not at all, and on the disk when the block has ended. Raises StoreUnavailable.
+        """Make a write, whole or not at all, that is on the disk when the block has ended.
+
         One at a time in a process, because SQLite's own waiting is unfair. ``erases``: nothing of what it
-        deletes stays in the file or its log. Readers may prevent that; then a later checkpoint does it."""
+        deletes stays in the file or its log. Readers may prevent that; then a later checkpoint does it.
+        Raises StoreUnavailable.
+        """
+        if self.is_read_only:
+            raise StoreUnavailable(f"the store cannot be written: {self.path} {_READ_ONLY}")
         with self._translating_faults("written"):
             connection = self.connection
             if not self._writing.acquire(timeout=BUSY_TIMEOUT):
@@ -4449,14 +4504,20 @@ class Database:
         with _whole_copy(self.connection, path):
             pass
 
+    def require_writable(self) -> None:
+        """Raise StoreError where nothing can be recorded."""
+        if self.is_read_only:
+            raise StoreError(f"{self.path} {_READ_ONLY}")
+
     def problem(self) -> str:
         """What is wrong with the file or its disk, or was found wrong within 10 seconds; "" if nothing is."""
         try:
             self.rows("SELECT 1 FROM sqlite_schema LIMIT 1")
             self._check_place()
-            if shutil.disk_usage(os.path.dirname(self.path)).free < MIB:
+            self.require_writable()
+            if _is_on_full_disk(self.path):
                 return "the disk is full"
-        except (StoreUnavailable, OSError) as error:
+        except (StoreError, StoreUnavailable, OSError) as error:
             return str(error)
         return self._fault if self._fault and time.monotonic() - self._fault_at < 10 else ""
 
@@ -4469,13 +4530,16 @@ class Database:
 
 
 def is_in_use(path: str) -> bool:
-    """Whether another process has the store open, or it is not ours to open: each connection of SQLite locks
-    one of these bytes: https://www.sqlite.org/src/file/src/os.h  Locks of this process' own end here."""
+    """Whether another process has the store open, or it is not ours to open.
+
+    Each connection of SQLite locks one of these bytes: https://www.sqlite.org/src/file/src/os.h
+    Locks of this process' own end here.
+    """
     try:
         with open(path, "rb+") as store:
             fcntl.lockf(store, fcntl.LOCK_EX | fcntl.LOCK_NB, 512, 0x40000000)
-    except OSError as error:
-        return not isinstance(error, FileNotFoundError)
+    except OSError as error:  # a read-only file system lets nobody work with it
+        return error.errno not in (errno.ENOENT, errno.EROFS)
     return False
 
 
@@ -20607,8 +20671,8 @@ def page_at(
 _ERROR_TEXTS = {
     404: "This page does not exist, or what it showed was deleted.",
     500: "Something went wrong. The log of releasetrack has the details.",
-    503: "The store cannot be read or written: another process holds it, or the disk is full. "
-    "Try again soon.",
+    503: "The store cannot be read or written: another process holds it, or its disk is full or "
+    "read-only. Try again soon.",
 }
 
 
@@ -24944,9 +25008,13 @@ class Service(contextlib.AbstractContextManager["Service"]):
         self.stop()
 
     def start(self) -> None:
-        """Start the tracker and the courier, where ``app`` answers. Once."""
+        """Start the tracker and the courier, once, in the process where ``app`` answers.
+
+        Raises StoreError where the store is on a read-only file system.
+        """
         if self._started_in:
             raise RuntimeError("the service has been started already")
+        self.store.database.require_writable()
         self._started_in = os.getpid()
         with logged("settings: recording them for commands"):
             self.config.record_serve()

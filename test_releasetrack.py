@@ -34330,6 +34330,87 @@ def test_store_fault_is_503_and_one_line_until_it_is_over(request, tmp_path, fau
     world.close()
 
 
+def test_store_on_a_full_disk_is_opened_once_there_is_room(small_disk):
+    path, older = str(small_disk / "releases.db"), str(small_disk / "old.db")
+    with contextlib.closing(rt.Store(path)) as store:
+        an_account(store)
+    store_of_form(small_disk / "old.db", "509c97a")
+    with filled(path):
+        for words in (
+            ["account", "list", "--db", path],
+            ["account", "list", "--db", older],
+            ["serve", "--port", "0", "--db", path],
+            ["serve", "--port", "0", "--db", str(small_disk / "new.db")],
+        ):
+            status, out, err = command(*words)
+            assert (status, out, err.count("\n")) == (1, "", 1), (words, err)
+            assert "its disk is full, so make room there, or name another file with --db" in err
+    for db, address in ((path, "me@example.org"), (older, "us@example.org")):
+        with contextlib.closing(rt.Store(db)) as store:
+            assert store.accounts.by_email(address)
+
+
+@pytest.mark.slow
+def test_store_that_another_program_holds_is_refused_in_one_line(sound, tmp_path):
+    path = shutil.copy(sound, tmp_path / "releases.db")
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        status, out, err = command("account", "list", "--db", str(path))
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert "stop what else uses it, or name another file with --db" in err, err
+
+
+def remount(folder: pathlib.Path, mode: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{mode}", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("has_log", [False, True], ids=["", "after kill -9"])
+def test_store_on_a_read_only_disk_is_read_exported_and_copied(small_disk, tmp_path, has_log):
+    """Bug: even backup and export ended with "restore a backup"."""
+    path, copy = small_disk / "releases.db", tmp_path / "copy.db"
+    with contextlib.closing(rt.Store(str(path))) as store:
+        account = an_account(store)
+        a_project(store, account, "o/p", a_release("1.0"))
+        tag = store.tags.add(account.id, "before")
+    if has_log:
+        added = f"store.tags.add({account.id!r}, 'in the log')"
+        assert with_a_store(path, added, "os._exit(0)").wait() == 0
+    store_of_form(small_disk / "old.db", "509c97a")
+    before = contents(small_disk)
+    remount(small_disk, "ro")
+    try:
+        listed = command("tag", "list", "--db", str(path))
+        assert listed[0] == 0 and f"before\t{tag.id}" in listed[1]
+        assert ("in the log" in listed[1]) == has_log
+        for words in (["export"], ["project", "list"], ["backup", str(copy)]):
+            status, out, err = command(*words, "--db", str(path))
+            assert (status, err) == (0, "") and out, (words, err)
+        assert command("status", "--db", str(path))[1].startswith("serve\tnot running\n")
+        for words in (["tag", "add", "x"], ["check"], ["serve", "--port", "0"]):
+            status, out, err = command(*words, "--db", str(path))
+            assert (status, out, err.count("\n")) == (1, "", 1), (words, err)
+            assert f"{path} is on a read-only file system; make that writable, or copy" in err
+        for words, says in (
+            (["export", "--db", f"{small_disk}/old.db"], "upgraded, but is on a read-only file"),
+            (["account", "add", "x@example.org", "--db", f"{small_disk}/new.db"], "Read-only file"),
+            (["restore", "--yes", str(copy), "--db", str(path)], "Read-only file system"),
+            (["backup", f"{small_disk}/copy.db", "--db", str(path)], "Read-only file system"),
+        ):
+            status, out, err = command(*words)
+            assert (status, out, err.count("\n")) == (1, "", 1) and says in err, (words, err)
+            assert "restore a backup" not in err
+        gc.collect()
+        assert contents(small_disk) == before
+    finally:
+        remount(small_disk, "rw")
+    for name in (path, copy):
+        with contextlib.closing(rt.Store(str(name))) as store:
+            tags = [one.name for one in store.tags.of_account(account.id)]
+            assert tags == ["before", *(["in the log"] if has_log else [])]
+            assert store.tags.add(account.id, "x")
+
+
 @pytest.mark.slow
 def test_store_log_stays_small_while_it_is_read_and_written(empty_store):
     account = fill_with_notes(empty_store, 1)
