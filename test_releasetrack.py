@@ -2572,7 +2572,7 @@ def test_helper_ends_in_the_midst_of_a_text(patterns):
         process = patterns._processes[os.getpid()]
         patterns.close()
         assert process.returncode == -signal.SIGKILL
-        with pytest.raises(rt.TooMany):
+        with pytest.raises(rt.HelperFailed):
             ended.result(30)
 
 
@@ -3728,14 +3728,14 @@ class StoreForm(NamedTuple):
         """A form that differs: ``replaced``: the name of a part, a piece of its text, and the new piece."""
         statements = {
             name: text for name, text in self.statements.items() if name not in set(lacks)
-        } | statements_of(added)
+        } | statements_by_name(added)
         for name, before, after in replaced:
             assert before in statements[name], (name, before)
             statements[name] = statements[name].replace(before, after)
         return StoreForm(schema, statements)
 
 
-def statements_of(script: str) -> dict[str, str]:
+def statements_by_name(script: str) -> dict[str, str]:
     """The statements of a script, each ending with its line, by the name of what they create."""
     statements = [statement for statement in script.split(";\n") if statement.strip()]
     return {
@@ -3752,7 +3752,7 @@ CLAIM = "claimed_by TEXT, claimed_until REAL, "
 STORE_FORMS = {
     "509c97a": StoreForm(
         8,
-        statements_of("""
+        statements_by_name("""
 CREATE TABLE account (id TEXT PRIMARY KEY, type TEXT NOT NULL CHECK (type IN ('user', 'organization')), email TEXT NOT NULL COLLATE NOCASE UNIQUE, name TEXT NOT NULL, password TEXT NOT NULL, is_admin INTEGER NOT NULL CHECK (is_admin IN (0, 1)), email_notification TEXT NOT NULL DEFAULT 'daily', time_zone TEXT NOT NULL DEFAULT 'UTC', feed_secret TEXT NOT NULL UNIQUE, badge_secret TEXT NOT NULL UNIQUE, created_at REAL NOT NULL, read_until REAL NOT NULL DEFAULT 0, digest_hour INTEGER CHECK (digest_hour BETWEEN 0 AND 23), quiet_from TEXT NOT NULL DEFAULT '', quiet_until TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE api_key (id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, name TEXT NOT NULL, secret TEXT NOT NULL, secret_hash BLOB NOT NULL UNIQUE, networks TEXT NOT NULL, created_at REAL NOT NULL, used_at REAL, UNIQUE (account_id, name)) STRICT;
 CREATE TABLE session (id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, address TEXT NOT NULL, agent TEXT NOT NULL, created_at REAL NOT NULL, seen_at REAL NOT NULL, confirmed_at REAL NOT NULL DEFAULT 0) STRICT;
