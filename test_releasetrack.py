@@ -30344,12 +30344,32 @@ def test_adding_a_project_waits_3_s_for_its_first_check(world_with, forge, liste
     )
 
 
+def write_until_gone(process: Process, key: str, number: int) -> set[str]:
+    """What a process acknowledged of tags, of installed versions and of imported projects until it went away."""
+    client, acknowledged = Client(process.address, key), set[str]()
+    for step in itertools.count():
+        name = f"{number}-{step}"
+        item = {"provider": "pypi", "name": f"n{name}", "version": "1.0"}
+        report = {"place": f"place {number}", "track": True, "all": False, "items": [item]}
+        try:
+            client.post("/v1/tags", {"name": f"t{name}"})
+            acknowledged.add(f"t{name}")
+            client.post("/v1/installations", report)
+            acknowledged.add(f"n{name}")
+        except (OSError, http.client.HTTPException, AssertionError):  # it was killed, or is ending
+            return acknowledged
+
+
 @pytest.mark.slow
-def test_next_process_repeats_what_an_ended_or_killed_one_was_doing(serve, db, forge, listen):
-    """In the midst of tracking and delivering; RELEASETRACK_TEST_KILLS for a longer run."""
+def test_next_process_repeats_what_an_ended_or_killed_one_was_doing(
+    serve, db, forge, listen, tmp_path
+):
+    """In the midst of checks, deliveries, scans, imports and writes; RELEASETRACK_TEST_KILLS for a longer run."""
     kills, random_ = int(os.environ.get("RELEASETRACK_TEST_KILLS", "20")), random.Random(7)
     receiver = listen(lambda seen: time.sleep(0.008) or 204)
-    first_key(db)
+    key = first_key(db)
+    folder = tmp_path / "scanned"
+    folder.mkdir()
     command(
         "destination",
         "add",
@@ -30372,21 +30392,35 @@ def test_next_process_repeats_what_an_ended_or_killed_one_was_doing(serve, db, f
         "0.1",
         "--host-limit",
         "4",
+        "--rate-limit",
+        "0",
+        "--quota",
+        "projects=100000",
+        "--quota",
+        "tags=100000",
+        "--scan",
+        str(folder),
     )
     for name in names:
         forge.publish(name, "0")
         command(
             "project", "add", "--account", "me@example.org", "forge", name, "--db", db, *flags[:2]
         )
+    command("project", "add", "--account", "me@example.org", "pypi", "scanned", "--db", db)
     expected: set[tuple[str, str]] = set()
+    acknowledged: set[str] = set()
     for n in range(kills):
+        (folder / "requirements.txt").write_text(f"scanned==1.{n}\n")
         process = serve(*flags)
         for name in names:
             forge.publish(name, f"{n + 1}")
             expected.add((name, f"{n + 1}"))
-        time.sleep(random_.uniform(0.05, 0.5))
         by = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT)[n % 4]
-        assert process.end(by) == (-by if by == signal.SIGKILL else 0)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            writing = pool.submit(write_until_gone, process, key, n)
+            time.sleep(random_.uniform(0.05, 0.5))
+            assert process.end(by) == (-by if by == signal.SIGKILL else 0)
+            acknowledged |= writing.result()
     process, ids = serve(*flags), dict[tuple[str, str], set[str]]()
 
     def arrived() -> bool:
@@ -30401,6 +30435,16 @@ def test_next_process_repeats_what_an_ended_or_killed_one_was_doing(serve, db, f
     assert ids.keys() == expected and all(len(one) == 1 for one in ids.values()), (
         "a repeat came under another id"
     )
+    client = Client(process.address, key)
+    (scanned,) = client.get("/v1/projects/pypi?q=scanned")["projects"]
+    assert [one["version"] for one in scanned["installed"]] == [f"1.{kills - 1}"]
+    known = {tag["name"] for tag in client.get("/v1/tags")["tags"]}
+    for page in itertools.count(1):
+        listed = client.get(f"/v1/projects?page={page}")
+        known |= {project["name"] for project in listed["projects"]}
+        if page >= listed["total_pages"]:
+            break
+    assert len(acknowledged) > kills and acknowledged <= known, acknowledged - known
     assert process.end() == 0
     assert_sound(db)
     with contextlib.closing(sqlite3.connect(db)) as store:
