@@ -3231,6 +3231,12 @@ def match_patterns(
     return list(found), problems
 
 
+def _environment_of_python() -> dict[str, str]:
+    """Those variables of this process that an isolated Python needs: where libraries are, how files are named."""
+    needed = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LC_ALL", "LC_CTYPE", "LANG")
+    return {name: os.environ[name] for name in needed if name in os.environ}
+
+
 class Helper:
     """Reads what strangers wrote, one text at a time, in a process of its own: what takes long would hold
     this interpreter's lock, and memory would stay taken. It ends after a minute without a text."""
@@ -3327,6 +3333,7 @@ class Helper:
             python = os.path.join(sys.exec_prefix, "bin", beside)
         return subprocess.Popen(
             [python, "-I", "-S", "-c", self._PROGRAM, given],
+            env=_environment_of_python(),  # not the tokens in ours
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -4949,9 +4956,11 @@ class Tags(_Part):
         return tag
 
     def ids_of(self, account_id: str, names: Iterable[str]) -> list[str]:
-        """The ids of tags by name; those that there are not are added. Raises as ``add``."""
+        """The ids of tags by name; those that there are not are added, all or none. Raises as ``add``."""
         ids = {tag.name.lower(): tag.id for tag in self.of_account(account_id)}
         wanted = {name.lower(): name for name in names}
+        if missing := wanted.keys() - ids.keys():
+            self._db.require_quota("tags", len(ids) + len(missing) - 1)
         return [ids.get(key) or self.add(account_id, name).id for key, name in wanted.items()]
 
     def project_counts(self, account_id: str) -> dict[str, int]:
@@ -10667,6 +10676,9 @@ def _patterns(included: Iterable[str], excluded: Iterable[str]) -> dict[str, Any
     return {"exclude_version_regexp": rules} if rules else {}
 
 
+_LABEL_TAGS = 20  # of a container, at most; an account has a thousand for all
+
+
 def _label_options(labels: Any) -> dict[str, Any]:
     """The options that labels of a container or a service name: ours, and those of Diun and WUD.
     https://crazymax.dev/diun/providers/docker/#docker-labels  https://github.com/getwud/wud, docs/watchers"""
@@ -10684,7 +10696,7 @@ def _label_options(labels: Any) -> dict[str, Any]:
     tags = [tag.strip() for tag in text("releasetrack.tags").split(",") if tag.strip()]
     return options | drop_empty(
         ignore=is_ignored,
-        tags=tags,
+        tags=tags[:_LABEL_TAGS],
         notify_level=text("releasetrack.level"),
         notes_from=text("releasetrack.notes"),
     )
@@ -11901,13 +11913,14 @@ def _container_pin(container: Mapping[str, Any], image: Mapping[str, Any]) -> Pi
     if pin.reason or (image and not digests) or of_compose:  # it was never pulled
         return dataclasses.replace(pin, provider="", reason=pin.reason or _BUILT_HERE)
     pin = dataclasses.replace(pin, **_labels_of(pin.name, image, container))  # type: ignore[arg-type]
-    of_image = pick(dict, image, "Config", "Labels")  # whose maker does not decide
-    labels = {name: value for name, value in labels.items() if of_image.get(name) != value}
+    # The maker of the image does not decide. Where it is not known, which labels are theirs is neither.
+    of_image = pick(dict, image, "Config", "Labels") if image else labels
+    own_labels = {name: value for name, value in labels.items() if of_image.get(name) != value}
     return dataclasses.replace(
         pin,
         version=pin.version or ("" if pin.digest else "latest"),
         digest=" ".join(found[:5]),
-        options=_label_options(labels),
+        options=_label_options(own_labels),
     )
 
 
@@ -22112,14 +22125,12 @@ def _pins_to_import(visit: Visit) -> list[Pin]:
             raise Invalid("Name a GitHub user, or an API key, not both.")
         if is_remote:
             with context.turn(account.id):
+                if key:
+                    return list(projects_at(form.text("server"), key, ask))
                 at = visit.providers["github"]
-                return list(
-                    projects_at(form.text("server"), key, ask)
-                    if key
-                    else repositories_of(
-                        user, form.text("what"), at, provider_token(visit.settings, at), ask
-                    )
-                )
+                # The operator's token shows the operator's private repositories.
+                token = provider_token(visit.settings, at) if account.is_admin else None
+                return list(repositories_of(user, form.text("what"), at, token, ask))
         if not text:
             raise Invalid(f"{name} is empty." if name else "Choose a file, or paste its text.")
         if is_document(text):

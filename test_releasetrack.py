@@ -2634,6 +2634,25 @@ def test_helper_that_ended_is_started_again(patterns):
     assert is_right() and patterns._processes[os.getpid()] is first
 
 
+def test_helper_does_not_know_the_secrets_of_the_service(patterns, monkeypatch):
+    # Bug: what reads strangers' texts had all tokens in its environment
+    monkeypatch.setenv("GITHUB_TOKEN", "PLANTED")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    assert ruled_out(patterns, [("rc", False)]) == [False, True, False]
+    (process,) = patterns._processes.values()
+    environment = pathlib.Path(f"/proc/{process.pid}/environ")
+    if not environment.exists():
+        pytest.skip("this system does not show the environment of a process")
+    names = [one.partition(b"=")[0] for one in environment.read_bytes().split(b"\0") if one]
+    assert b"LC_ALL" in names and set(names) <= {
+        b"LD_LIBRARY_PATH",
+        b"DYLD_LIBRARY_PATH",
+        b"LC_ALL",
+        b"LC_CTYPE",
+        b"LANG",
+    }
+
+
 def test_fault_of_ours_in_the_helper_is_told_of_that_text_alone():
     with pytest.raises(rt.HelperFailed, match="by a fault of releasetrack: TypeError"):
         HELPER.run(rt.version_parts, 7, 8, 9)
@@ -22923,6 +22942,24 @@ def test_guest_chooses_no_path_at_a_forge(world, listen):
     assert "has no user" in alert_in(shown) and not server.seen
 
 
+def test_operator_s_token_lists_repositories_for_administrators_alone(world, listen, monkeypatch):
+    # Bug: whoever asked for the operator's user name was shown the operator's private repositories
+    private = {"full_name": "boss/secret-plan", "private": True}
+    server = listen(lambda seen: (200, [private] if "authorization" in seen.headers else []))
+    world.service.config.set("provider", [f"github=github:{server.url}"])
+    monkeypatch.setenv("GITHUB_TOKEN", "ghp_of_the_operator")
+    world.service.reload()
+    for address, is_shown in ((add_account(world).email, False), ("me@example.org", True)):
+        visitor = world.visitor(address)
+        for what in ("starred", "subscriptions"):
+            shown = visitor.send(
+                "/projects/import", {"do": "preview", "user": "boss", "what": what}
+            )
+            assert ("secret-plan" in shown.text) is is_shown
+            assert ("authorization" in server.seen[-1].headers) is is_shown
+    assert len(server.seen) == 4
+
+
 def test_variables_are_for_who_runs_the_program(world, monkeypatch):
     monkeypatch.setenv("SECRET_OF_SERVER", "PLANTED")
     text = json.dumps({
@@ -23315,6 +23352,35 @@ def test_labels_of_containers_say_how_a_project_is(world, tmp_path):
     assert row.outcome == "added" and "without its options: notify_level must be" in row.reason, (
         "a wrong label costs the label"
     )
+
+
+def test_labels_without_those_of_the_image_decide_nothing(tmp_path):
+    # Bug: behind a socket proxy without IMAGES=1 the image's maker decided
+    place = tmp_path / "docker.sock"
+    labels = {"releasetrack.ignore": "true", "releasetrack.tags": "a"}
+    with engine(place, engine_of(None, Image="o/app:1", Labels=labels)):
+        ((_, pin),) = rt.scan_docker(str(place), print)
+    assert (pin.name, pin.version, pin.options) == ("o/app", "1", {})
+
+
+def test_labels_name_few_tags_and_none_is_made_where_not_all_fit(world_with, tmp_path):
+    # Bug: a label of 3,000 names left the account with all the tags that it may have
+    world = world_with(quota=("tags=25",))
+    labels = {"releasetrack.tags": ",".join(f"tag {number}" for number in range(3000))}
+    image = {"RepoDigests": ["o/app@sha256:" + "1" * 64]}
+    place = tmp_path / "docker.sock"
+    with engine(place, engine_of(image, Image="o/app:1", Labels=labels)):
+        pins = rt.scan_docker(str(place), print)
+    (row,) = world.service.inventory.record_scan(
+        world.account, "nas", "container", pins, is_tracking=True
+    )
+    count = len(world.store.tags.of_account(world.account.id))
+    assert (row.outcome, row.reason, count) == ("added", "", 20)
+    names = ["tag 1", *(f"other {number}" for number in range(6))]
+    with pytest.raises(rt.Invalid, match="at most 25 tags"):
+        world.store.tags.ids_of(world.account.id, names)
+    assert len(world.store.tags.of_account(world.account.id)) == 20
+    assert len(world.store.tags.ids_of(world.account.id, names[:-1])) == 6
 
 
 def test_labels_of_an_image_do_not_decide(tmp_path):
