@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["bottle>=0.13,<0.14", "waitress>=3"]
+# dependencies = ["bottle>=0.13,<0.14", "waitress>=3.0.1"]
 # ///
 # mypy: disable-error-code="import-untyped,no-any-return,unused-ignore,type-arg", allow-subclassing-any
 """releasetrack: know when the software you depend on is released.
@@ -1825,6 +1825,9 @@ def machine_time_zone() -> str:
 _CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f"
 UNSTORABLE = re.compile(rf"[{_CONTROLS}\ud800-\udfff]")
 STORABLE = f"^[^{_CONTROLS}]*$"  # as a schema says it
+DIRECTIONS = (
+    "\\u202a-\\u202e\\u2066-\\u2069"  # marks that show a text in another order than it is read in
+)
 
 
 class ValueType(Value):
@@ -10600,7 +10603,7 @@ class Pin(Value):
 
     def __post_init__(self) -> None:
         texts = {
-            key: re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", "\ufffd", value[:500])
+            key: re.sub(rf"[\x00-\x1f\x7f-\x9f{DIRECTIONS}\ud800-\udfff]", "\ufffd", value[:500])
             for key, value in vars(self).items()
             if isinstance(value, str)
         }
@@ -12820,9 +12823,7 @@ def read_osv_matches(
         batches += [more] if more else []
 
 
-_NOT_FOR_PEOPLE = re.compile(
-    f"{UNSTORABLE.pattern}|[\u202a-\u202e\u2066-\u2069]"
-)  # marks of direction
+_NOT_FOR_PEOPLE = re.compile(f"{UNSTORABLE.pattern}|[{DIRECTIONS}]")
 
 
 def _osv_text(value: Any) -> str:
@@ -14353,7 +14354,7 @@ def without_controls(text: str) -> str:
     """A text without control characters but line ends, marks of direction and lone surrogates: they would
     rearrange a log or a terminal, and services refuse them."""
     return re.sub(
-        "[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]",
+        f"[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f{DIRECTIONS}\ud800-\udfff]",
         "",
         text.replace("\t", " "),
     )
@@ -15939,10 +15940,8 @@ def read_place(text: str, field: str = "place") -> str:
 
 
 def read_email(text: str) -> str:
-    """An account's e-mail address. Raises Invalid."""
-    if not re.fullmatch(
-        r"[^@\s\x00-\x1f\ud800-\udfff]{1,64}@[^@\s\x00-\x1f\ud800-\udfff]{1,190}", text
-    ):
+    """An e-mail address that an account gets, to which mail can be sent. Raises Invalid."""
+    if not MAIL_ADDRESS.fullmatch(text):
         raise Invalid(
             Problem("email", f"must be an address such as you@example.org; {text[:99]!r} is none")
         )
@@ -23726,7 +23725,8 @@ def _save_profile(visit: Visit) -> None:
     account, email = visit.account, visit.form.text("email")
     fields = Fields({"name": visit.form.text("name")} | visit.form.options(ACCOUNT_OPTIONS))
     with fields.collecting():
-        read_email(email)
+        if email != account.email:  # an old one may be of a form that is refused now
+            read_email(email)
     changes = account_changes(account, fields) | {"email": email}
     changes |= (
         {"theme": theme} if (theme := visit.form.text("theme")) in ("", "light", "dark") else {}

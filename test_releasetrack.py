@@ -1,6 +1,6 @@
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["bottle>=0.13,<0.14", "waitress>=3", "pytest", "webtest"]
+# dependencies = ["bottle>=0.13,<0.14", "waitress>=3.0.1", "pytest", "webtest"]
 # ///
 """Tests of releasetrack.py: ``python -m pytest``. They need no network but loopback, and no order.
 
@@ -1420,7 +1420,7 @@ def test_an_older_python_is_told_in_one_sentence():
     ast.parse(SOURCE, feature_version=(3, 10))
     for text in (SOURCE, pathlib.Path(__file__).read_text("utf-8")):
         assert (
-            '# requires-python = ">=3.11"\n# dependencies = ["bottle>=0.13,<0.14", "waitress>=3"'
+            '# requires-python = ">=3.11"\n# dependencies = ["bottle>=0.13,<0.14", "waitress>=3.0.1"'
             in text
         )
     before = SOURCE.partition("import argparse\n")[0].replace("sys.version_info < (3, 11)", "True")
@@ -20937,9 +20937,44 @@ def test_installation_past_the_limit_is_not_said_to_be_recorded(world):
     assert len(world.store.projects.get(world.account.id, project.id).installed) == 100
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "=?utf-8?q?a?=@example.org",
+        "a,b@example.org",
+        "a<b>@example.org",
+        '"a"@example.org',
+        "a@b@example.org",
+        "a@exa mple.org",
+        "a\u202eb@example.org",
+        "a@-example.org",
+        "a@example.org\n",
+        "a;b@example.org",
+        "a@",
+        "ä@example.org",
+        "a" * 65 + "@example.org",
+    ],
+)
+def test_address_that_no_mail_can_be_sent_to_is_refused_everywhere(world, visitor, address):
+    # Bug: account add took what mails refuse
+    assert not rt.MAIL_ADDRESS.fullmatch(address)
+    with pytest.raises(rt.Invalid, match="must be an address such as"):
+        rt.read_email(address)
+    assert world.command("account", "add", address, "--password-stdin", stdin=PASSWORD)[0] == 1
+    with pytest.raises(rt.Invalid):
+        world.service.track("o/p", account=address)
+    visitor.press(visitor.get("/account"), "save", 400, email=address)
+    shown = visitor.send("/accounts", {"do": "add", "email": address, "name": "x", "type": "user"})
+    assert shown.status_int == 400 or "/confirm" in shown.headers.get("Location", "")
+    assert [one.email for one in world.store.accounts.all()] == ["me@example.org"]
+
+
 def test_control_characters_of_installations_are_not_stored(world, tmp_path):
     """Bug: those of a container's tag, or of an item of the API, stood in pages and webhooks."""
-    hub, dirty = world.track("dockerhub", "nginx", release("1.27")), "1.27\x1b[31m\x9b2J"
+    hub, dirty = (
+        world.track("dockerhub", "nginx", release("1.27")),
+        "1.27\x1b[31m\x9b2J\u202e\u2066",
+    )
     world.ask(
         "POST",
         "/v1/installations",
@@ -20980,7 +21015,7 @@ def test_control_characters_of_installations_are_not_stored(world, tmp_path):
         )
     found = world.store.projects.get(world.account.id, hub.id).installed
     assert {one.place for one in found} == {"", "nas"} and not re.search(
-        "[\x00-\x1f\x7f-\x9f]",
+        "[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]",
         str([list(vars(one).values()) for one in found]).encode().decode("unicode_escape"),
     )
 
