@@ -25053,9 +25053,9 @@ class Service(contextlib.AbstractContextManager["Service"]):
             with logged(f"apply {followed.path}"):  # a bug costs this version of the file
                 account = self._first_administrator()
                 if account and followed.is_due(time.monotonic()):
-                    self.apply_file(account, followed)
+                    self._apply_file(account, followed)
 
-    def apply_file(self, account: Account, followed: FollowedFile) -> None:
+    def _apply_file(self, account: Account, followed: FollowedFile) -> None:
         """Make an account be as a file says; what it lacks is removed once it has lacked that for long."""
         followed.is_applied()
         try:

@@ -19402,7 +19402,8 @@ INVALID: dict[str, list[tuple[Any, list[str]]]] = {
         ),
     ],
     "installations": [
-        *((body, ["items must be a list"]) for body in ({"items": 3}, {}, {"items": [3]})),
+        *((body, ["items must be a list"]) for body in ({"items": 3}, {})),
+        ({"items": [3]}, ["items[0] must be an object"]),
         ({"items": [], "origin": "manual"}, ["origin must be one of"]),
         ({"items": [], "place": "x" * 101}, ["place must be"]),
     ],
@@ -22381,7 +22382,7 @@ def test_document_whose_keys_take_long_is_read_in_the_helper(world, tmp_path):
         for words in (("apply", str(file)), ("import", str(file))):
             status, _, err = world.command(*words)
             assert status in (1, 3) and str(file) in err, err
-        world.service.apply_file(world.account, followed)
+        world.service._apply_file(world.account, followed)
 
 
 def test_followed_file_that_is_half_written_removes_nothing(world, tmp_path, caplog):
@@ -22393,7 +22394,7 @@ def test_followed_file_that_is_half_written_removes_nothing(world, tmp_path, cap
         if names:
             file.write_text(f"prune = true\nprojects = {json.dumps(names)}", "utf-8")
         until(lambda: followed.is_due(time.monotonic()), 10)
-        world.service.apply_file(world.account, followed)
+        world.service._apply_file(world.account, followed)
         return sorted(one.name for one in world.store.projects.search(world.account.id, ""))
 
     def is_quiet() -> bool:
@@ -22414,7 +22415,7 @@ def test_followed_file_that_is_half_written_removes_nothing(world, tmp_path, cap
     assert apply("o/a") == ["o/a", "o/d"]
     file.write_text("projects = [")
     until(lambda: followed.is_due(time.monotonic()), 10)
-    world.service.apply_file(world.account, followed)
+    world.service._apply_file(world.account, followed)
     assert is_quiet()  # what cannot be read lacks nothing
 
 
