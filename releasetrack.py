@@ -2747,8 +2747,9 @@ class _Waiter:
 class FairLock:
     """A lock that accounts get in turn.
 
-    Of those who wait the next is one whose account has held it for the least time in its present minute. So
-    whoever holds it long, or again and again, keeps another account waiting once: until it is given back.
+    Of those who wait the next is one whose account has held it for the least time lately, where what was a
+    minute ago counts half. So whoever holds it long, or again and again, comes behind all others for as long,
+    and keeps another account waiting once: until it is given back.
     """
 
     _LOOK = 1.0  # seconds after which who waits looks whether it must stop
@@ -2757,7 +2758,7 @@ class FairLock:
         self._changed = threading.Condition()
         self._waiting = list[_Waiter]()  # in the order in which they came
         self._held_since: float | None = None
-        # By account: since when the seconds count, and for how many it held the lock.
+        # By account: when it gave the lock back, and for how many seconds of late it had held it then.
         self._used = Recent[str, tuple[float, float]](1000)
 
     def is_held(self) -> bool:
@@ -2786,8 +2787,7 @@ class FairLock:
         with self._changed:
             assert self._held_since is not None
             now = time.monotonic()
-            since, seconds = self._usage(account_id)
-            self._used[account_id] = since, seconds + now - self._held_since
+            self._used[account_id] = now, self._usage(account_id, now) + now - self._held_since
             self._held_since = None
             self._changed.notify_all()
 
@@ -2801,13 +2801,14 @@ class FairLock:
             if is_held:
                 self.release(account_id)
 
-    def _usage(self, account_id: str) -> tuple[float, float]:
-        now = time.monotonic()
-        since, seconds = self._used.get(account_id, (now, 0.0))
-        return (since, seconds) if now - since < MINUTE else (now, 0.0)
+    def _usage(self, account_id: str, now: float) -> float:
+        """The seconds for which an account has held the lock lately."""
+        released_at, seconds = self._used.get(account_id, (0.0, 0.0))
+        return seconds * 0.5 ** ((now - released_at) / MINUTE)
 
     def _is_next(self, waiter: _Waiter) -> bool:
-        first = min(self._waiting, key=lambda other: self._usage(other.account_id)[1])
+        now = time.monotonic()  # one for all: of an account the first that came is next
+        first = min(self._waiting, key=lambda other: self._usage(other.account_id, now))
         return first is waiter and not self.is_held()
 
 
@@ -3245,9 +3246,7 @@ class Helper:
     this interpreter's lock, and memory would stay taken. It ends after a minute without a text."""
 
     SECONDS = 5  # of the processor's time for a text
-    PATIENCE = (
-        20  # seconds that a request waits for its account's turn: for the text under way, and more
-    )
+    PATIENCE = 30  # seconds that a request waits for its account's turn
     MEMORY = 1024  # MiB of address space; the largest files take half of it
     # The module of this file, wherever it is: in a folder, a package or a zip file.
     _PROGRAM = """if True:
