@@ -2565,7 +2565,7 @@ class CheckResult(Value):
 
 # == limits ====================================================================
 # The hourly windows of keys and addresses, how often a host may be sent requests, and whose turn it is in a
-# pool of workers: arithmetic on a given time, in seconds of a monotonic clock.
+# pool of workers, for a slot or a lock. One rule for all: nobody takes what would leave none for the next.
 
 
 class RateLimiter:
