@@ -4959,8 +4959,10 @@ class Tags(_Part):
 
     def ids_of(self, account_id: str, names: Iterable[str]) -> list[str]:
         """The ids of tags by name; those that there are not are added, all or none. Raises as ``add``."""
-        ids = {tag.name.lower(): tag.id for tag in self.of_account(account_id)}
         wanted = {name.lower(): name for name in names}
+        if not wanted:
+            return []
+        ids = {tag.name.lower(): tag.id for tag in self.of_account(account_id)}
         if missing := wanted.keys() - ids.keys():
             self._db.require_quota("tags", len(ids) + len(missing) - 1)
         return [ids.get(key) or self.add(account_id, name).id for key, name in wanted.items()]
@@ -5696,7 +5698,7 @@ class Sources(_Part):
                 self._store.outbox.insert(db, event, now)
         if found.events or changed:
             self._db.send_wakeup.set()
-        self._store.notes.count_added(source_id, [one.note.message for one in changed if one.note])
+        self._store.notes.count_check(source_id, changed, found.events)
         return found
 
     def _write_releases(
@@ -6758,7 +6760,8 @@ class Releases(_Part):
 
 
 class Notes(_Part):
-    """The release notes of an account, which take as many bytes as its quota allows.
+    """The release notes of an account, which take as many bytes as its quota allows; and as many again the
+    copies in its events, which are kept for 30 days.
 
     Those of a source count for the account in whose turn it is checked, the first that tracks it; those of a
     source that is only there for an image, for the account of the image. Beyond the quota the oldest lose
@@ -6766,7 +6769,7 @@ class Notes(_Part):
     read again by the next check.
     """
 
-    _STEP = 16 * MIB  # that are added to an account's notes before they are counted again
+    _STEP = 16 * MIB  # that are added for an account before its notes are counted again
     _AT_ONCE = 20  # notes that lose their text in one transaction
 
     def __init__(self, store: Store) -> None:
@@ -6774,15 +6777,22 @@ class Notes(_Part):
         self._added = Recent[str, int](10_000)  # bytes, by account, since it was counted
         self._counted = set[str]()  # accounts, since this process has started
 
-    def count_added(self, source_id: int, messages: Iterable[str]) -> None:
-        """Count what a check has written, and keep the account's quota where that was much."""
-        size = sum(map(len, messages))
-        account_id = self._account_of(source_id) if size else ""
-        if not account_id:
-            return
-        self._added[account_id] = self._added.get(account_id, 0) + size
-        if self._added[account_id] >= self._STEP:
-            self.keep_quota(account_id)
+    def count_check(
+        self, source_id: int, changed: Iterable[Release], events: Iterable[Event]
+    ) -> None:
+        """Count what a check has written, and keep the quotas of accounts for which that was much."""
+        added = Counter[str]()
+        size = sum(len(release.note.message) for release in changed if release.note)
+        if size:
+            added[self._account_of(source_id)] += size
+        for event in events:
+            message = pick(str, event.body, "note", "message")
+            if message and event.project_id:
+                added[self._owner_of(event.project_id)] += len(message)
+        for account_id in added.keys() - {""}:
+            self._added[account_id] = self._added.get(account_id, 0) + added[account_id]
+            if self._added[account_id] >= self._STEP:
+                self.keep_quota(account_id)
 
     def keep_one_quota(self) -> None:
         """Keep the quota of one more account, until this process has seen to each: they may be of before."""
@@ -6792,22 +6802,35 @@ class Notes(_Part):
                 return
 
     def keep_quota(self, account_id: str) -> None:
+        """Delete the text of the notes, and of their copies in events, that are beyond the quota."""
         self._counted.add(account_id)
         self._added[account_id] = 0
         limit = min(self._db.quota_of("notes_mib") * MIB, sys.maxsize)
-        beyond = self._beyond(account_id, limit)
-        for start in range(0, len(beyond), self._AT_ONCE):
+        notes, events = (
+            self._notes_beyond(account_id, limit),
+            self._events_beyond(account_id, limit),
+        )
+        for start in range(0, len(notes), self._AT_ONCE):
             self._db.write(
                 """
                 UPDATE note SET message = ''
                  WHERE release_id IN (SELECT value FROM json_each(?))""",
-                (compact_json(beyond[start : start + self._AT_ONCE]),),
+                (compact_json(notes[start : start + self._AT_ONCE]),),
             )
-        if beyond:
+        for start in range(0, len(events), self._AT_ONCE):
+            self._db.write(
+                """
+                UPDATE event SET body = json_set(body, '$.note.message', '')
+                 WHERE id IN (SELECT value FROM json_each(?))""",
+                (compact_json(events[start : start + self._AT_ONCE]),),
+            )
+        if notes or events:
             log.warning(
-                "account %s: the text of its %s is deleted, beyond the quota of %d MiB (notes_mib)",
+                "account %s: the text of the oldest %s and %s is deleted: beyond the quota of %d MiB "
+                "(notes_mib)",
                 account_id,
-                pluralize(len(beyond), "oldest note"),
+                pluralize(len(notes), "note"),
+                pluralize(len(events), "event"),
                 limit // MIB,
             )
 
@@ -6824,7 +6847,10 @@ class Notes(_Part):
             or ""
         )
 
-    def _beyond(self, account_id: str, limit: int) -> list[int]:
+    def _owner_of(self, project_id: str) -> str:
+        return self._db.value("SELECT account_id FROM project WHERE id = ?", (project_id,)) or ""
+
+    def _notes_beyond(self, account_id: str, limit: int) -> list[int]:
         """The releases whose notes do not fit into a number of bytes, beside those that go before."""
         return [
             row["release_id"]
@@ -6844,6 +6870,23 @@ class Notes(_Part):
                                ORDER BY place, date DESC, release_id ROWS UNBOUNDED PRECEDING) AS total
                       FROM sized)
                 SELECT release_id FROM summed WHERE total > :limit AND size > 0
+                """,
+                {"account": account_id, "limit": limit},
+            )
+        ]
+
+    def _events_beyond(self, account_id: str, limit: int) -> list[int]:
+        """The events whose bodies do not fit into a number of bytes, beside newer ones, and have a note."""
+        return [
+            row["id"]
+            for row in self._db.rows(
+                """
+                WITH summed AS (
+                    SELECT id, body, sum(length(CAST(body AS BLOB))) OVER (
+                               ORDER BY id DESC ROWS UNBOUNDED PRECEDING) AS total
+                      FROM event WHERE account_id = :account)
+                SELECT id FROM summed
+                 WHERE total > :limit AND coalesce(json_extract(body, '$.note.message'), '') != ''
                 """,
                 {"account": account_id, "limit": limit},
             )
@@ -16482,11 +16525,10 @@ def scan_row(
     if pin.provider == "image" and not (pin.version or pin.digest or pin.reason):
         pin = dataclasses.replace(pin, version="latest")  # as Docker takes it
     key = name_at(provider, name)[1]
+    became = "tracked" if (provider.id, key) in tracked else "not tracked"
     if pin.options.get("ignore"):
-        outcome = "ignored"
-    else:
-        outcome = "tracked" if (provider.id, key) in tracked else "not tracked"
-    return ScanRow(pin, file, provider, name, key, outcome, pin.reason)
+        became = "ignored"
+    return ScanRow(pin, file, provider, name, key, became, pin.reason)
 
 
 def scan_rows(
@@ -22299,7 +22341,7 @@ def _step_counts(plan: Plan, add: str, change: str, same: str) -> str:
     """How many steps add, change, leave as it is and leave out something, in words."""
     counts = Counter(step.outcome.replace("failed", "left out") for step in plan.steps)
     words = {"add": add, "change": change, "same": same, "left out": "left out"}
-    return ", ".join(f"{counts[outcome]:,} {word}" for outcome, word in words.items()) + "."
+    return ", ".join(f"{counts[became]:,} {word}" for became, word in words.items()) + "."
 
 
 def _perform_plan(visit: Visit, plan: Plan) -> None:

@@ -4611,6 +4611,22 @@ def test_notes_beyond_the_quota_lose_their_text_the_oldest_first(tmp_path):
         assert sorted(noted(store, theirs.source_id).values()) == [0] * 2 + [100_000] * 10
 
 
+def test_events_beyond_the_quota_lose_their_copies_of_notes(tmp_path, forge):
+    """The oldest first. They are still sent."""
+    with contextlib.closing(World(tmp_path, quota="notes_mib=1")) as world:
+        world.observe(forge)
+        world.webhook("http://127.0.0.1:9/")
+        for number in range(1, 9):
+            world.find("o/a", f"1.{number}", "long " * 40_000)
+        world.store.notes.keep_quota(world.account.id)
+        lengths = sql(
+            world.store,
+            "SELECT length(json_extract(body, '$.note.message')) FROM event ORDER BY id",
+        )
+        assert [length > 0 for (length,) in lengths] == [False] * 3 + [True] * 5
+        assert set(world.states().values()) == {"pending"} and len(world.states()) == 8
+
+
 @pytest.mark.slow
 def test_check_that_adds_much_keeps_the_quota_of_notes(tmp_path, forge):
     """And the note that lost its text is not read again: its row says which note it is."""
