@@ -758,8 +758,8 @@ def fill_with_projects(
         db.executemany(
             """
             INSERT INTO source (provider, key, name, next_check_at, checked_at, succeeded_at)
-            VALUES ('github', ?1, ?1, ?2 + 86400, ?2, ?2)""",
-            [(name, now) for name in names],
+            VALUES ('github', :name, :name, :now + 86400, :now, :now)""",
+            [{"name": name, "now": now} for name in names],
         )
         db.executemany(
             """
@@ -3515,8 +3515,9 @@ def add_noted_releases(store: rt.Store, source_id: int, count: int, note: str) -
         db.executemany(
             """
             INSERT INTO release (source_id, version, date, is_prerelease, found_at)
-            VALUES (?1, ?2, strftime('%Y-%m-%dT%H:%M:%S', ?3 + ?2, 'unixepoch'), 0, ?3)""",
-            [(source_id, version, NOW) for version in versions],
+            VALUES (:source_id, :version,
+                    strftime('%Y-%m-%dT%H:%M:%S', :now + :version, 'unixepoch'), 0, :now)""",
+            [{"source_id": source_id, "version": version, "now": NOW} for version in versions],
         )
         db.execute(
             "INSERT INTO note SELECT id, 1, 't', ?, '' FROM release WHERE source_id = ?",
@@ -3524,9 +3525,9 @@ def add_noted_releases(store: rt.Store, source_id: int, count: int, note: str) -
         )
         db.execute(
             """
-            UPDATE project SET newest_date = (SELECT max(date) FROM release WHERE source_id = ?1)
-             WHERE source_id = ?1""",
-            (source_id,),
+            UPDATE project SET newest_date = (SELECT max(date) FROM release WHERE source_id = :id)
+             WHERE source_id = :id""",
+            {"id": source_id},
         )
 
 
@@ -25081,12 +25082,7 @@ def test_projects_bulk_change_of_all_that_an_account_may_have_is_cheap(world, vi
     places = [rt.Installation(f"place {number}", "1.0", origin="file") for number in range(60)]
     fill_with_projects(world, 1_000, places)
     for number in range(1_000):
-        sql(
-            world.store,
-            "INSERT INTO tag (id, account_id, name, feed_secret) VALUES (?1, ?2, ?1, ?1)",
-            f"tag {number}",
-            world.account.id,
-        )
+        world.store.tags.add(world.account.id, f"tag {number}")
     for number in range(199):
         world.topic(name=f"topic {number}")
     for change in ("Add a tag: tag 7", "Notify only this destination: ntfy topic 5", "Mute: Yes"):
