@@ -199,7 +199,8 @@ UNSENT_LIMIT = 256 * KIB  # bytes of an answer that are kept in memory until the
 REQUESTS_WAITING = 200  # requests of one visitor that wait for a thread; one more is refused
 REQUEST_PATIENCE = 10.0  # seconds that a request waits for a thread before it is refused
 ACCEPTED_AT_ONCE = 32  # connections that are accepted before the others are looked at again
-BODIES_LIMIT = 32 * MIB  # bytes of all bodies that clients are sending at once
+SMALL_BODY = 64 * KIB  # bytes of a body that may always be sent
+BODIES_LIMIT = 32 * MIB  # bytes of all larger bodies that clients are sending at once
 CONNECTIONS, MOST_FILES = (
     1000,
     8192,
@@ -646,7 +647,7 @@ class Settings:
         "changes; see the command apply",
     )
     threads: Setting[int] = _serve_setting(
-        8, _whole(1, 64), "N", "concurrent requests to the service"
+        8, _whole(1, 64), "N", "concurrent requests to the service, at most half for one visitor"
     )
     log_level: Setting[str] = Setting(
         "info",
@@ -25263,7 +25264,7 @@ class Refusal:
         self.retry_after = retry_after  # seconds; 0: not said
 
 
-_TOO_MANY_AT_ONCE = "Too many requests of yours are under way. Try again in a few seconds."
+_TOO_MANY_AT_ONCE = "Too many requests are under way. Try again in a few seconds."
 _STOPPING = "The service is stopping. Try again when it runs again."
 _REFUSAL_PAGES = {  # what browsers are shown
     413: "At most 1 MiB can be sent here. The command <code>scan</code> reads larger files. Go back to "
@@ -25316,19 +25317,17 @@ def _request_classes() -> tuple[Any, Any]:
         completed = False  # whether it has been read, as waitress calls it
         rest = b""  # what came with it and follows it
 
-        def __init__(self, adj: Any, may_send: Callable[[int], bool]) -> None:
+        def __init__(self, adj: Any, admit: Callable[[Any], bool]) -> None:
             super().__init__(adj)
             self.begun_at = time.time()
-            self.body_size = 0  # bytes that are, or will be, kept of its body
-            self._may_send = may_send
+            self.visitor = ""  # for whom it is, once its head is read
+            self.large_body = 0  # bytes that are, or will be, kept of its body, if that is large
+            self._admit = admit
 
         def received(self, data: bytes) -> int:
             used = int(super().received(data))
-            if self.headers_finished and not self.completed and not self.body_size:
-                size = BODY_LIMIT if self.chunked else self.content_length
-                if self._may_send(size):
-                    self.body_size = size
-                else:
+            if self.headers_finished and not self.completed and not self.visitor:
+                if not self._admit(self):
                     self.error = Refusal(429, _TOO_MANY_AT_ONCE, 5)
                     self.completed = True
             if not self.completed or self.empty:
@@ -25351,7 +25350,7 @@ def _request_classes() -> tuple[Any, Any]:
     return Parser, ErrorResponse
 
 
-def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> Any:
+def _channel_class(most: int, visitors: Visitors) -> Any:
     """waitress' connection, with deadlines; at most ``most`` from one network that is no trusted proxy."""
     import waitress.channel
 
@@ -25368,28 +25367,39 @@ def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> A
         ) -> None:
             self.network = network_of(addr[0])
             super().__init__(server, sock, addr, adj, map)
-            self.parser_class = functools.partial(parser, may_send=self.may_send)
+            self.parser_class = functools.partial(parser, admit=self.admit)
             self.request = self.parser_class(adj)  # the first is due at once
             if (
-                not in_networks(addr[0], trusted_proxy())
+                not in_networks(addr[0], visitors.trusted_proxy())
                 and sum(one.network == self.network for one in server.active_channels.values())
                 > most
             ):
                 self.handle_close()
 
-        def body_size(self) -> int:
-            """Bytes of bodies that this client sends, or has sent and waits for the answer."""
-            requests = [*self.requests, *filter(None, [self.request])]
-            return sum(request.body_size for request in requests)
+        def visitor_of(self, request: Any) -> str:
+            """For whom a request is whose head is read."""
+            if not request.visitor:
+                headers = {f"HTTP_{name}": text for name, text in request.headers.items()}
+                request.visitor = visitors.name_of({"REMOTE_ADDR": self.addr[0], **headers})
+            return str(request.visitor)
 
-        def may_send(self, size: int) -> bool:
-            """Whether a body of that size may be sent now, as the bodies of a network have their share."""
+        def admit(self, request: Any) -> bool:
+            """Whether the body of a request may be sent now: of large ones each visitor has its share."""
+            visitor, size = self.visitor_of(request), request.content_length
+            if request.chunked:
+                size = BODY_LIMIT
+            if size <= SMALL_BODY:
+                return True
             held, free = 0, BODIES_LIMIT
             for channel in self.server.active_channels.values():
-                free -= channel.body_size()
-                if channel.network == self.network:
-                    held += channel.body_size()
-            return size <= free and may_hold_another(held, free)
+                for sent in [*channel.requests, *filter(None, [channel.request])]:
+                    free -= sent.large_body
+                    if sent.visitor == visitor:
+                        held += sent.large_body
+            if size > free or not may_hold_another(held, free):
+                return False
+            request.large_body = size
+            return True
 
         def is_late(self, now: float) -> bool:
             """Whether the client took too long to send a request, to ask for more, or to read an answer."""
@@ -25427,8 +25437,8 @@ class Dispatcher:
     the others, however many requests it sends and however long they take.
     """
 
-    def __init__(self, threads: int, visitors: Visitors, root_path: Callable[[], str]) -> None:
-        self._visitors, self._root_path = visitors, root_path
+    def __init__(self, threads: int, root_path: Callable[[], str]) -> None:
+        self._root_path = root_path
         self._lock = threading.Lock()
         self._turn, self._quick_turn = (
             threading.Condition(self._lock),
@@ -25449,8 +25459,7 @@ class Dispatcher:
     def add_task(self, channel: Any) -> None:
         """Have the first request of a connection answered."""
         request = channel.requests[0]
-        headers = {f"HTTP_{name}": text for name, text in request.headers.items()}
-        visitor = self._visitors.name_of({"REMOTE_ADDR": channel.addr[0], **headers})
+        visitor = channel.visitor_of(request)
         with self._lock:
             if self._is_stopping:
                 self._refuse(visitor, channel, Refusal(503, _STOPPING, 5))
@@ -25484,7 +25493,10 @@ class Dispatcher:
             return not (self._queue.is_idle and self._quick_queue.is_idle)
 
     def _is_quick(self, path: str) -> bool:
-        path = path.removeprefix(self._root_path()).rstrip("/")
+        root = self._root_path()
+        if path.startswith(f"{root}/"):
+            path = path.removeprefix(root)
+        path = path.rstrip("/")
         return path == "/healthz" or path in ASSETS
 
     def _add_quick(self, visitor: str, channel: Any) -> None:
@@ -25541,7 +25553,7 @@ def make_server(
     try:
         import waitress.server
 
-        channel_class = _channel_class(limit // 4, visitors.trusted_proxy)
+        channel_class = _channel_class(limit // 4, visitors)
     except ImportError:
         raise ReleasetrackError("serve needs the package waitress: pip install waitress") from None
     try:
@@ -25556,7 +25568,7 @@ def make_server(
         ) from None
     server = waitress.server.create_server(
         application,
-        _dispatcher=Dispatcher(settings.threads, visitors, root_path),
+        _dispatcher=Dispatcher(settings.threads, root_path),
         sockets=[listener],
         connection_limit=limit,
         asyncore_use_poll=True,

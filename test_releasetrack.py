@@ -35698,10 +35698,45 @@ def test_bodies_that_are_being_sent_are_bounded_in_sum_and_by_network():
                 connection.setblocking(False)
                 with pytest.raises(BlockingIOError):
                     connection.recv(1)
-        small = request_for("/x", b"small", more="Connection: close\r\n")
-        (connection,) = connected(stack, address, 1, "127.0.0.5")
-        connection.sendall(small)
-        assert read_answer(connection).status == 200, "others have room"
+        small = request_for("/x", b"s" * 60_000, more="Connection: close\r\n")
+        for source in ("127.0.0.3", "127.0.0.5"):
+            (connection,) = connected(stack, address, 1, source)
+            connection.sendall(small)
+            assert read_answer(connection).status == 200, "small ones always have room"
+
+
+def test_bodies_of_a_visitor_behind_a_proxy_leave_room_for_the_others():
+    visitors = rt.Visitors(lambda: ("127.0.0.1",))
+
+    def large(client: str) -> bytes:
+        headers = f"Host: x\r\nX-Forwarded-For: {client}\r\nContent-Length: 1000000"
+        return f"POST / HTTP/1.1\r\n{headers}\r\n\r\nbegins".encode()
+
+    with serving(HeldRequests(), visitors) as address, contextlib.ExitStack() as stack:
+        greedy = connected(stack, address, 20)
+        for connection in greedy:
+            connection.sendall(large("203.0.113.9"))
+        assert read_answer(greedy[-1]).status == 429
+        (other,) = connected(stack, address, 1)
+        other.sendall(large("198.51.100.7") + b"x" * (1_000_000 - len("begins")))
+        assert read_answer(other).status == 200
+
+
+@pytest.mark.parametrize(
+    "root, path, is_quick",
+    [
+        ("", "/healthz", True),
+        ("", "/healthz/", True),
+        ("", "/health", False),
+        ("/h", "/healthz", True),
+        ("/releases", "/releases/style.css", True),
+        ("/releases", "/releases", False),
+    ],
+)
+def test_health_and_files_of_pages_are_quick_below_any_root(root, path, is_quick):
+    dispatcher = rt.Dispatcher(1, lambda: root)
+    assert dispatcher._is_quick(path) is is_quick
+    dispatcher.shutdown()
 
 
 def test_answers_under_way_are_sent_when_the_service_is_stopped(serve, listen, world, db):
