@@ -4129,11 +4129,12 @@ def _run_scripts(db: sqlite3.Connection, scripts: Mapping[int, str]) -> None:
         db.execute(statement)
 
 
-# Each group is a word of a statement: a name, without its quotes, a text, a number or a sign.
+# Each group is a word of a statement: a name, without its quotes, a text, a number or a sign. What is not
+# closed goes to the end, so that each character is read once.
 _SQL_WORD = re.compile(
-    r"""--[^\n]* | /\*.*?\*/
-    | "(?P<quoted>[^"]*)" | `(?P<ticked>[^`]*)` | \[(?P<bracketed>[^\]]*)\]
-    | (?P<plain>'(?:[^']|'')*' | \w+ | \S)""",
+    r"""--[^\n]* | /\*.*?(?:\*/|\Z)
+    | "(?P<quoted>[^"]*)(?:"|\Z) | `(?P<ticked>[^`]*)(?:`|\Z) | \[(?P<bracketed>[^\]]*)(?:\]|\Z)
+    | (?P<plain>'(?:[^']|'')*(?:'|\Z) | \w+ | \S)""",
     re.DOTALL | re.VERBOSE,
 )
 
