@@ -7068,16 +7068,19 @@ class DaemonPool:
         self._size, self._name = size, name
         self._waiting = queue.SimpleQueue[Callable[[], None] | None]()
         self._threads = list[threading.Thread]()
-        self._idle = threading.Semaphore(0)
+        self._lock = threading.Lock()  # of the count
+        self._unfinished = 0  # of what was submitted
         self._is_ended = False
 
     def submit(self, work: Callable[..., Any], about: Any) -> Future[Any]:
+        """Returns what the work on ``about`` will return. Raises RuntimeError, and keeps nothing, where
+        the pool has no thread and none can be started."""
         future = Future[Any]()
+        with self._lock:
+            if len(self._threads) <= self._unfinished and len(self._threads) < self._size:
+                self._add_thread()
+            self._unfinished += 1
         self._waiting.put(functools.partial(self._do, future, work, about))
-        if not self._idle.acquire(blocking=False) and len(self._threads) < self._size:
-            name = f"{self._name}-{len(self._threads)}"
-            self._threads.append(threading.Thread(target=self._run, name=name, daemon=True))
-            self._threads[-1].start()
         return future
 
     def end(self) -> None:
@@ -7087,6 +7090,18 @@ class DaemonPool:
             self._waiting.put(None)
         for thread in self._threads:
             thread.join()
+
+    def _add_thread(self) -> None:
+        """Start a thread. Where none can be started now, those that the pool has do the work."""
+        name = f"{self._name}-{len(self._threads)}"
+        thread = threading.Thread(target=self._run, name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            if not self._threads:
+                raise
+            return
+        self._threads.append(thread)
 
     def _do(self, future: Future[Any], work: Callable[..., Any], about: Any) -> None:
         if self._is_ended or not future.set_running_or_notify_cancel():
@@ -7102,7 +7117,8 @@ class DaemonPool:
         while do:
             do()
             do = None  # what it was about may be large
-            self._idle.release()
+            with self._lock:
+                self._unfinished -= 1
             do = self._waiting.get()
 
 

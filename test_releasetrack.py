@@ -30309,6 +30309,35 @@ def test_pool_that_ends_begins_nothing_more():
     assert first.result(30) and second.cancelled()
 
 
+@contextlib.contextmanager
+def no_thread_can_be_started() -> Iterator[None]:
+    """Until the block ends: none finds memory for its stack."""
+    usual = threading.stack_size(2**50)
+    try:
+        yield
+    finally:
+        threading.stack_size(usual)
+
+
+def test_pool_loses_no_place_when_no_thread_can_be_started():
+    """Each try took a place: then nothing ran any more, and the end of the pool raised."""
+    pool, ends, both = rt.DaemonPool(2, "a test"), threading.Event(), threading.Barrier(2)
+    done = list[str]()
+    with no_thread_can_be_started():
+        for _ in range(3):
+            with pytest.raises(RuntimeError):
+                pool.submit(done.append, "refused")
+    first = pool.submit(ends.wait, 30)
+    with no_thread_can_be_started():
+        waiting = pool.submit(done.append, "waited for the first")
+    ends.set()
+    assert first.result(30) and waiting.result(30) is None
+    meeting = [pool.submit(both.wait, 30) for _ in range(2)]  # which one thread would never end
+    assert {future.result(30) for future in meeting} == {0, 1}
+    pool.end()
+    assert done == ["waited for the first"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "file, flags, is_module",
