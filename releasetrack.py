@@ -2693,7 +2693,7 @@ class ConcurrencyLimit:
     ``holder``, which leaves some to others by ``may_hold_another``. Whatever one thread does is one place."""
 
     OWN_WORK = "Other work of this account is under way. Try again when it is done."
-    OTHERS_WORK = "The work of other accounts is under way. Try again in a few seconds."
+    OTHERS_WORK = "The server is busy with other accounts. Try again in a few seconds."
 
     def __init__(self, in_total: int) -> None:
         self._in_total, self._lock = in_total, threading.Lock()
@@ -2749,8 +2749,8 @@ class FairLock:
     """A lock that accounts get in turn.
 
     Of those who wait the next is one whose account has held it for the least time lately, where what was a
-    minute ago counts half. So whoever holds it long, or again and again, comes behind all others for as long,
-    and keeps another account waiting once: until it is given back.
+    minute ago counts half. So whoever holds it long, or again and again, comes behind all others for as long.
+    Others wait for at most one turn of a heavy user.
     """
 
     _LOOK = 1.0  # seconds after which who waits looks whether it must stop
@@ -7251,8 +7251,6 @@ _SLICE = 1.0  # seconds after which a waiting exchange looks whether it must sto
 _PATIENCE = 5.0  # seconds that a request waits for its turn at a host
 # Bytes beyond which one answer is read and used at a time: JSON becomes up to 24 times as large in memory.
 _LARGE = 128 * KIB
-
-
 _LARGE_PATIENCE = MINUTE  # that a check waits for the large answers of others; then it comes again
 
 
@@ -7327,7 +7325,10 @@ class LargeTurn(contextlib.AbstractContextManager["LargeTurn"]):
         """Raises Throttled where the turn does not come within a minute."""
         lock = self._locks[is_user_supplied]
         if not lock.acquire(self._account_id, _LARGE_PATIENCE, self._stopping):
-            raise Throttled("its answer is large, and large ones of others took a minute", MINUTE)
+            raise Throttled(
+                "other large answers took more than a minute; it is checked again in a minute",
+                MINUTE,
+            )
         self._held = lock
 
     def close(self) -> None:
@@ -7713,7 +7714,8 @@ class Fetcher:
         self, request: Request, is_trusted: bool = True, large: LargeTurn | None = None
     ) -> Answer:
         """What a provider answers, redirects followed and gzip undone. ``is_trusted``: also from private
-        addresses. ``large``: closed once a large answer was used. Raises Unreachable, Throttled."""
+        addresses. ``large``: the turn that is taken when the answer is large; the caller closes it.
+        Raises Unreachable, Throttled."""
         name = host_of(request.url)
         with self._lock:
             host = self._hosts[name] = self._hosts.get(name) or _Host(
@@ -13827,7 +13829,7 @@ class ImageNotes:
         known: Collection[str],
         tags: Mapping[str, Release],
         undated: Collection[str],
-        conversation: "_Conversation",
+        conversation: _Conversation,
     ) -> tuple[dict[str, Release], CheckResult]:
         """``(the tags with their notes, of a result what is about them)``. With the image the source of its
         notes is checked, where that is almost due or had none for a new tag."""
