@@ -139,7 +139,7 @@ from collections.abc import (
     Sequence,
 )
 from typing import Any, ClassVar, Generic, NamedTuple, ParamSpec, TypeVar, dataclass_transform
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, as_completed
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 import bottle
@@ -14060,20 +14060,18 @@ class Tracker(Worker):
             news = self.check(claimed[0]) if claimed else None
             return sources.get(source.id) or source, news
 
-        in_turn = sorted(
-            wanted, key=turn
-        )  # so that a slow host does not keep the whole pool waiting
-        with (
-            ThreadPoolExecutor(self._size) as pool,
-            self._renewing(lambda: [one.id for one in in_turn]),
-        ):
+        # So that a slow host does not keep the whole pool waiting.
+        in_turn = sorted(wanted, key=turn)
+        pool = DaemonPool(self._size, "releasetrack-check")
+        with self._renewing(lambda: [source.id for source in in_turn]):
             try:
                 for ended in as_completed([pool.submit(check, source) for source in in_turn]):
                     report(*ended.result())
             except BaseException:  # interrupted: what is under way ends within a second
                 self.fetcher.stopping.set()
-                pool.shutdown(cancel_futures=True)
                 raise
+            finally:
+                pool.end()
         self._apply_pending_rules()
 
     def check(self, source: Source, account_id: str = "") -> list[Release] | None:

@@ -5044,7 +5044,7 @@ def test_exchange_ends_within_deadline_and_byte_budget(talk, way):
         assert server.connections == 1
         assert sum(map(len, server.got)) < 32 * rt.MIB  # what the kernel's buffers take
 
-    with rt.ThreadPoolExecutor(5) as pool:
+    with concurrent.futures.ThreadPoolExecutor(5) as pool:
         for done_ in [
             pool.submit(check, peer, scheme, posts if way == "post" else fetches)
             for peer, scheme, posts, fetches in PEERS
@@ -5636,7 +5636,7 @@ def test_host_limit_bounds_concurrent_requests(listen):
         return 200
 
     provider, fetcher = listen(answer), rt.Fetcher(rt.Settings(host_limit=2))
-    with rt.ThreadPoolExecutor(6) as pool:
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
         assert (
             len(
                 list(
@@ -12615,6 +12615,37 @@ def test_check_of_all_works_at_several_hosts_within_their_limits(world, listen):
     )
 
 
+def test_check_of_all_holds_no_process_up_with_its_threads(world, listen):
+    """Python waits at its end for those of concurrent.futures, also for one that hangs."""
+    waited_for = list[set[threading.Thread]]()
+
+    def answer(_: Seen) -> Any:
+        waited_for.append({thread for thread in threading.enumerate() if not thread.daemon})
+        return 200, "v 1.0"
+
+    before = {thread for thread in threading.enumerate() if not thread.daemon}
+    source = a_page(world, world.account, listen(answer).url)
+    check_now(world.tracker(rt.Settings(allow_network=("127.0.0.0/8",))), source.id)
+    assert waited_for and set().union(*waited_for) <= before
+
+
+def test_interrupted_check_of_all_begins_nothing_more(world, listen):
+    server = listen((200, "v 1.0"))
+    sources = [a_page(world, world.account, f"{server.url}/{number}") for number in range(40)]
+    tracker = world.tracker(rt.Settings(allow_network=("127.0.0.0/8",), host_limit=1))
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tracker.check_all(sources, interrupt)
+    asked = len(server.seen)
+    assert asked < 40 and tracker.fetcher.stopping.is_set()
+    assert not [
+        thread for thread in threading.enumerate() if thread.name.startswith("releasetrack-check")
+    ]
+
+
 def test_check_without_validator_is_unconditional(world, listen):
     """Else a 304 of what cache_validator before would hide whatever is elsewhere."""
     site = listen(by_path({"/m/@v/list": (200, "v1.0.0\n")})).url
@@ -18078,7 +18109,7 @@ def test_delivery_waits_when_no_thread_can_be_started(world, listen, monkeypatch
     receiver = listen(204)
     courier, hook = world.courier(), world.webhook(receiver.url)
     put_event(world, world.track("github", "o/p"), "1.0", hook)
-    with rt.ThreadPoolExecutor(1) as courier._pool:
+    with concurrent.futures.ThreadPoolExecutor(1) as courier._pool:
         with monkeypatch.context() as limited:
             limited.setattr(threading.Thread, "start", no_thread)
             with pytest.raises(RuntimeError):
