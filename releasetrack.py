@@ -3121,6 +3121,10 @@ class LoginThrottle:
     locks it out. ``secret``: the key of what is signed here, the same in all processes on a store.
     """
 
+    _ALL_BROWSERS = (
+        10  # how many times as many wrong codes all browsers of an account may try as one
+    )
+
     def __init__(
         self,
         secret: Callable[[], str],
@@ -3165,29 +3169,38 @@ class LoginThrottle:
     def check_code(
         self, account_id: str, now: float, is_right: Callable[[], bool], *, browser: str = ""
     ) -> bool:
-        """Whether the code is right. Raises TooMany. They count by account alone, or by browser: whoever knows
-        the password could try codes from many addresses."""
+        """Whether the code is right. Raises TooMany.
+
+        Wrong ones count by account alone, or by browser: whoever knows the password could try codes from
+        many addresses. Those of all browsers of an account count together, too.
+        """
         place = f" in browser {browser}" if browser else ""
-        return self.try_once({f"code {account_id}{place}": self._per_account}, now, is_right)
+        limits = {
+            f"code {account_id}{place}": self._per_account,
+            f"codes of all for {account_id}": self._ALL_BROWSERS * self._per_account,
+        }
+        return self.try_once(limits, now, is_right)
 
     def pending(self, account: Account, until: float) -> str:
         """What shows that somebody has typed the password, but no code yet; it ends when either changes."""
         text = f"{account.id} {until:.0f}"
-        signed = self._signature(f"pending {text}", account.password + account.totp_secret)
-        return f"{text} {signed}"
+        return f"{text} {self._signature(f'pending {text}', account)}"
 
     def browser_cookie(self, account: Account, cookie: str) -> str:
         """What shows that a browser has signed in to the account; of one that showed it, the same ``cookie``.
-        It ends with the password."""
+
+        It ends when the password or the second factor changes, and not with a session: whoever collected
+        some with the password alone must not get codes to try for each.
+        """
         id_ = self.known_browser(account, cookie) or make_id()
-        signed = self._signature(f"browser {account.id} {id_}", account.password)
+        signed = self._signature(f"browser {account.id} {id_}", account)
         return f"{account.id}.{id_}.{signed}"
 
     def known_browser(self, account: Account, cookie: str) -> str:
         """The id of a browser whose cookie shows that it has signed in to the account before, or ""."""
         account_id, _, rest = cookie.partition(".")
         id_, _, given = rest.partition(".")
-        expected = self._signature(f"browser {account_id} {id_}", account.password)
+        expected = self._signature(f"browser {account_id} {id_}", account)
         is_known = account_id == account.id and hmac.compare_digest(expected, given)
         return id_ if is_known else ""
 
@@ -3204,9 +3217,9 @@ class LoginThrottle:
             if not is_wrong:  # it is right, or could not be found out: neither counts
                 self._tries.give_back(limits, 1)
 
-    def _signature(self, text: str, while_same: str) -> str:
-        """Of a text, which holds as long as the other one is the same."""
-        key = self._secret() + while_same
+    def _signature(self, text: str, account: Account) -> str:
+        """Of a text, which holds as long as the account's password and second factor are the same."""
+        key = self._secret() + account.password + account.totp_secret
         return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
@@ -23699,6 +23712,8 @@ def account_page(visit: Visit) -> Page:
             {
                 "heading": "Sessions",
                 "tag": "h3",
+                "hint": "Browsers that have signed in stay known, also once signed out: their wrong passwords "
+                "count apart. Change the password to end that.",
                 "fields": [check_field("keys", "Revoke all API keys too")],
                 "items": list(map(session_item, store.sessions.of_account(account.id)[:30])),
                 "buttons": {
@@ -23834,6 +23849,7 @@ def second_factor_page(visit: Visit) -> Page:
     def turn_off() -> None:
         accounts.turn_off_second_factor(account.id)
         log.info("account %s: second factor turned off", account.id)
+        visit.remember_browser(or_404(accounts.get(account.id)))
 
     show = functools.partial(
         Page, title="Two-factor authentication", crumbs=[("/account", "Account")]

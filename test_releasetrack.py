@@ -2417,6 +2417,8 @@ def test_browser_that_signed_in_before_has_a_count_of_its_own(cheap_hashes):
     assert not throttle.known_browser(account, stranger.browser_cookie(account, ""))
     assert not throttle.known_browser(dataclasses.replace(account, id="b"), cookie)
     assert not throttle.known_browser(dataclasses.replace(account, password="new"), cookie)
+    # Whoever knew the password collected many of them before the second factor was on.
+    assert not throttle.known_browser(dataclasses.replace(account, totp_secret="new"), cookie)
 
     def tries(*passwords: str, browser: str = "") -> list[bool | str]:
         found = list[bool | str]()
@@ -2439,6 +2441,25 @@ def test_browser_that_signed_in_before_has_a_count_of_its_own(cheap_hashes):
     with pytest.raises(rt.TooMany):
         code(lambda: True)
     assert code(lambda: True, browser=browser)
+
+
+def test_codes_of_all_known_browsers_of_an_account_count_together():
+    """Fifty browsers tried 500 codes in an hour."""
+    throttle, tried = a_throttle(per_account=2), list[str]()
+
+    def is_right(browser: str) -> bool:
+        tried.append(browser)
+        return False
+
+    for account, number in itertools.product("ab", range(50)):
+        browser = f"{account}{number}"
+        with contextlib.suppress(rt.TooMany):
+            for _ in range(3):
+                wrong_code = functools.partial(is_right, browser)
+                throttle.check_code(account, 0.0, wrong_code, browser=browser)
+    assert collections.Counter(browser[0] for browser in tried) == {"a": 20, "b": 20}
+    assert set(collections.Counter(tried).values()) == {2}
+    assert throttle.check_code("a", rt.HOUR, lambda: True, browser="a1")
 
 
 # RFC 6238, appendix B: the last six of its eight digits.
@@ -23971,6 +23992,30 @@ def test_login_of_a_known_browser_is_kept_out_by_nobody_in_its_network(cheap_wor
     phone.clock.now += 30
     assert sign_in(owner, "000000") == 400 and sign_in(owner, phone.code()) == 303
     assert {owner.send("/login", wrong).status_int for _ in range(11)} == {400, 429}
+
+
+def test_browser_is_known_anew_once_the_second_factor_is_on_or_off(cheap_world):
+    world, visitor = cheap_world, Visitor(cheap_world, "")
+    throttle, accounts = world.service._context.throttle, world.store.accounts
+
+    def known_cookie() -> str:
+        """The visitor's cookie, if its browser is known now."""
+        cookies = {cookie.name: cookie.value for cookie in visitor.app.cookiejar}
+        cookie = cookies["releasetrack-browser"]
+        account = accounts.get(world.account.id)
+        return cookie if throttle.known_browser(account, cookie) else ""
+
+    visitor.send(
+        "/login", {"do": "enter", "email": "me@example.org", "password": PASSWORD}
+    ).follow()
+    before, page = known_cookie(), visitor.get("/account/second-factor")
+    secret = page.html.select_one("[name=secret]")["value"]
+    visitor.press(page, "on", code=rt.one_time_code(secret, int(time.time() // 30)))
+    account, on = accounts.get(world.account.id), known_cookie()
+    assert account.totp_secret and before and on
+    assert not throttle.known_browser(account, before), "it needs a code for that now"
+    visitor.press(visitor.get("/account/second-factor"), "off")
+    assert not accounts.get(world.account.id).totp_secret and known_cookie()
 
 
 def sent_to(
