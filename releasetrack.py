@@ -3133,7 +3133,8 @@ class LoginThrottle:
     ) -> None:
         self._secret, self._per_account, self._per_address = secret, per_account, per_address
         self._tries = RateLimiter(100_000)
-        self._waits = ConcurrencyLimit(4)  # log-ins under way, each in a thread that answers
+        # Log-ins under way, each in a thread that answers; and more of known browsers, by account.
+        self._waits, self._known_waits = ConcurrencyLimit(4), ConcurrencyLimit(2)
         self._hashing = threading.BoundedSemaphore(2)
 
     def check(
@@ -3149,20 +3150,19 @@ class LoginThrottle:
         """Whether the password is right; it takes as long for no account (``hashed`` None). Raises TooMany.
         Right ones do not count: programs log in often. ``browser``: as of ``known_browser``."""
         networks, who = _login_networks(address), secret_hash(email.lower()).hex()
-        limits = {f"{who} from {next(iter(networks), '')}": self._per_account}
-        for network, times in networks.items():
-            limits[network] = times * self._per_address
         if browser:
             limits = {f"{who} in browser {browser}": self._per_account}
+        else:
+            limits = {f"{who} from {next(iter(networks), '')}": self._per_account}
+            for network, times in networks.items():
+                limits[network] = times * self._per_address
         widest = list(networks)[-1] if networks else ""
-        holder = browser or widest
+
+        place = self._place(widest, who, browser)
 
         def is_right() -> bool:
-            with self._waits.slot(holder, is_shared=bool(holder)) as may_wait:
-                if not may_wait:
-                    raise TooMany(1, "Too many are signing in just now. Try again in a moment.")
-                with self._hashing:
-                    return is_password(password[:PASSWORD_LIMIT], hashed or NO_PASSWORD)
+            with place:
+                return is_password(password[:PASSWORD_LIMIT], hashed or NO_PASSWORD)
 
         return self.try_once(limits, now, is_right)
 
@@ -3216,6 +3216,21 @@ class LoginThrottle:
         finally:
             if not is_wrong:  # it is right, or could not be found out: neither counts
                 self._tries.give_back(limits, 1)
+
+    @contextlib.contextmanager
+    def _place(self, network: str, who: str, browser: str) -> Iterator[None]:
+        """A place to hash a password in, until the block ends, which a known browser finds also where others
+        hold all: an account has one of theirs at most. Raises TooMany."""
+        with contextlib.ExitStack() as places:
+            has_place = bool(browser) and places.enter_context(self._known_waits.slot(who))
+            if not has_place:
+                holder = browser or network
+                slot = self._waits.slot(holder, is_shared=bool(holder))
+                has_place = places.enter_context(slot)
+            if not has_place:
+                raise TooMany(1, "Too many are signing in just now. Try again in a moment.")
+            with self._hashing:
+                yield
 
     def _signature(self, text: str, account: Account) -> str:
         """Of a text, which holds as long as the account's password and second factor are the same."""

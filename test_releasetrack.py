@@ -2398,6 +2398,32 @@ def test_logins_from_one_network_leave_slots_for_others(cheap_hashes):
         assert owner.result(30) and sum(guess.result(30) for guess in guesses) == 2
 
 
+def test_known_browser_finds_a_slot_while_others_sign_in_without_pause(cheap_hashes):
+    """Three networks held all slots, and right passwords count for nothing."""
+    throttle, hashed = a_throttle(), rt.hash_password(PASSWORD)
+    tried = list[concurrent.futures.Future[bool]]()
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+
+        def sign_in(email: str, address: str, browser: str = "") -> Any:
+            return pool.submit(
+                throttle.check, email, address, PASSWORD, hashed, 0.0, browser=browser
+            )
+
+        with throttle._hashing, throttle._hashing:
+            for network in (1, 1, 2, 3):
+                tried.append(sign_in("evil@x.example", f"192.0.{network}.1"))
+                until(lambda: len(throttle._waits._places) == len(tried))
+            # From browsers that it signed in with before, too.
+            known = [sign_in("evil@x.example", "192.0.9.1", f"evil {at}") for at in range(3)]
+            until(lambda: sum(one.done() for one in known) >= 2)
+            mine = sign_in("me@x.example", "192.0.1.1", "mine")
+            until(lambda: mine.done() or len(throttle._known_waits._places) == 2)
+        assert mine.result(30) and all(one.result(30) for one in tried)
+    refused = [one for one in known if one.exception()]
+    assert len(refused) == 2 and all(isinstance(one.exception(), rt.TooMany) for one in refused)
+    assert not throttle._waits._places and not throttle._known_waits._places
+
+
 def test_browser_that_signed_in_before_has_a_count_of_its_own(cheap_hashes):
     throttle, other = a_throttle(per_account=2, per_address=3), a_throttle()
     stranger = rt.LoginThrottle(lambda: "the key of another store")
