@@ -2097,6 +2097,7 @@ class Installation(Value):
     advised_at: float = (
         0.0  # when OSV was asked last; 0: not yet, or it does not know such projects
     )
+    advised_newest: str = ""  # the newest version then, which OSV was asked about, too
     eol: str = ""  # the day of its end of life; "ended" for one that is not known
     eol_days: int | None = None  # until then, when that was asked
     service: str = ""  # of the compose file that it was found in
@@ -2164,6 +2165,7 @@ class Installation(Value):
                 "advised_at": timestamp(self.advised_at) if self.advised_at else "",
                 "advisories": [one.as_json() for one in self.advisories],
                 "has_more_advisories": None,
+                "advised_newest": None,
             }
         )
 
@@ -13620,23 +13622,35 @@ class Advisor:
                 read_osv_matches(matches, settings.osv_url, queries, self._ask_in_round)
                 if missing := len({*queries} - matches.keys()):
                     raise ProviderError(f"it did not answer for {pluralize(missing, 'version')}")
-            self._read_records(settings.osv_url, records, matches)
+            self._read_records(settings.osv_url, records, queries, matches)
             self._read_cycles(cycles, projects, providers)
         for project, provider in projects:
             with logged(f"project {project.id}: what is vulnerable"):
                 self._record(project, provider, settings, matches, records, cycles.get(project.id))
 
     def _due_queries(self, projects: Iterable[tuple[Project, Provider]]) -> list[OsvQuery]:
-        queries = list[OsvQuery]()
+        """Return what to ask, first about what was asked about longest ago.
+
+        A round may end before it has read all records, so those that wait go before those that were read.
+        """
+        due = list[tuple[float, list[OsvQuery]]]()
         for project, provider in projects:
             for installation in filter(self._is_due, project.installed):
-                queries += self._queries(provider, project, installation)
-        return queries
+                queries = self._queries(provider, project, installation)
+                due.append((installation.advised_at, queries))
+        due.sort(key=lambda asked: asked[0])
+        return list(itertools.chain.from_iterable(queries for _, queries in due))
 
-    def _is_due(self, one: Installation) -> bool:
-        return self._clock() - one.advised_at >= DAY or (
-            bool(one.newest) and any(flaw.is_ended is None for flaw in one.advisories)
-        )
+    def _is_due(self, installation: Installation) -> bool:
+        """Whether to ask about an installation: once a day, and when a flaw may end with a new version.
+
+        Whether an update ends a flaw can stay unknown after OSV has answered, as where the newest version
+        has more records than are read. That alone is no reason to ask again.
+        """
+        is_newest_asked = installation.newest in ("", installation.advised_newest)
+        if installation.advisories and not is_newest_asked:
+            return True
+        return self._clock() - installation.advised_at >= DAY
 
     @contextlib.contextmanager
     def _outage(self, what: str) -> Iterator[None]:
@@ -13690,23 +13704,35 @@ class Advisor:
         return body
 
     def _read_records(
-        self, url: str, found: dict[str, Any], matches: Mapping[OsvQuery, Mapping[str, str]]
+        self,
+        url: str,
+        records: dict[str, Any],
+        queries: Iterable[OsvQuery],
+        matches: Mapping[OsvQuery, Mapping[str, str]],
     ) -> None:
-        """The records by id, those of repositories last; not those that cannot be had, and of a version the
-        first OSV_RECORDS. Where the round has all that it may hold, the next one goes on."""
-        for query in sorted(matches, key=lambda query: query[0] == "GIT"):
+        """Read the records that match the queries, by id, in the order of the queries.
+
+        Those of repositories come last. Of a version the first OSV_RECORDS are read. A record that cannot be
+        had is left out. Where the round holds ROUND_RECORDS, the next round reads the rest.
+        """
+        for query in sorted(queries, key=lambda query: query[0] == "GIT"):
             for id_ in _first_records(matches, query):
-                if id_ in found or self._faults["advisories"] >= _FAULT_LIMIT:
+                if id_ in records or self._faults["advisories"] >= _FAULT_LIMIT:
                     continue
                 with self._outage("advisories"):
-                    if len(found) >= self.ROUND_RECORDS:
-                        raise ProviderError("they are too many for one round; the next goes on")
-                    body = trimmed_record({"id": id_})
-                    with contextlib.suppress(*_UNREADABLE):  # an odd one is a flaw, too
-                        where = f"{url}/v1/vulns/{quote(id_, safe='')}"
-                        modified = matches[query][id_]
-                        body = self._kept(where, trimmed_record, modified) or body
-                    found[id_] = body
+                    if len(records) >= self.ROUND_RECORDS:
+                        raise ProviderError(
+                            "too many records for one round; the next round continues"
+                        )
+                    records[id_] = self._record_of(url, id_, matches[query][id_])
+
+    def _record_of(self, url: str, id_: str, modified: str) -> Any:
+        """Return a record as it is kept, without details where it is odd: that is a flaw, too."""
+        record = trimmed_record({"id": id_})
+        with contextlib.suppress(*_UNREADABLE):
+            where = f"{url}/v1/vulns/{quote(id_, safe='')}"
+            record = self._kept(where, trimmed_record, modified) or record
+        return record
 
     def _read_cycles(
         self,
@@ -13763,6 +13789,7 @@ class Advisor:
                     advisories=(),
                     has_more_advisories=False,
                     advised_at=0.0,
+                    advised_newest="",
                     eol="",
                     eol_days=None,
                 )
@@ -13782,6 +13809,7 @@ class Advisor:
             return dataclasses.replace(
                 one,
                 advised_at=now,
+                advised_newest=one.newest if newest in matches else "",
                 advisories=advisories_of(
                     mine, known, left if is_left_known else None, versions.order
                 ),

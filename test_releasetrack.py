@@ -13656,6 +13656,33 @@ def test_osv_round_has_an_end_and_the_next_one_goes_on(
     assert counts == [2, 4, 6]
 
 
+def test_osv_round_goes_on_where_it_stays_unknown_whether_updates_end_flaws(
+    world_with: Callable[..., World], flaws: Flaws, monkeypatch
+):
+    """The newest versions of most projects have more records than are read. They are asked about once a day,
+    and do not keep the round from the project that waits."""
+    monkeypatch.setattr(rt, "OSV_RECORDS", 3)
+    monkeypatch.setattr(rt.Advisor, "ROUND_RECORDS", 6)
+    world = world_with(**flaws.settings)
+    names = ("a", "b", "c", "small")
+    projects = {name: runs(world, "pypi", name, "1.0", "2.0") for name in names}
+    for name in names[:3]:
+        ids = [f"GHSA-{name}{number}" for number in range(4)]
+        flaws.flaws |= {("PyPI", name, "1.0"): ids[:1], ("PyPI", name, "2.0"): ids}
+    flaws.flaws["PyPI", "small", "1.0"] = ["GHSA-small"]
+    flaws.records = {
+        id_: a_flaw(id_, "3", name=name) for (_, name, _), ids in flaws.flaws.items() for id_ in ids
+    }
+    for advised in (2, 4):
+        advise(world, 0.01)
+        counts = [len(mine_of(world, project).advisories) for project in projects.values()]
+        assert counts == [1] * advised + [0] * (4 - advised)
+    assert mine_of(world, projects["a"]).advisories[0].is_ended is None
+    flaws.asked()
+    advise(world, 0.01)
+    assert flaws.asked() == []
+
+
 def test_one_bad_query_does_not_lose_the_rest(world_with: Callable[..., World], flaws: Flaws):
     """Nor does one whose pages are many. Of what could not be answered nothing is said."""
     world = world_with(**flaws.settings)
