@@ -7113,6 +7113,18 @@ class DaemonPool:
         self._waiting.put(functools.partial(self._do, future, work, about))
         return future
 
+    def _add_thread(self) -> None:
+        name = f"{self._name}-{len(self._threads)}"
+        thread = threading.Thread(target=self._run, name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system has none left
+            if not self._threads:
+                raise
+            log.warning("%s: %s", name, error)
+            return
+        self._threads.append(thread)
+
     def end(self) -> None:
         """Begin nothing more; wait for what is under way."""
         self._is_ended = True
@@ -7120,18 +7132,6 @@ class DaemonPool:
             self._waiting.put(None)
         for thread in self._threads:
             thread.join()
-
-    def _add_thread(self) -> None:
-        """Start a thread. Where none can be started now, those that the pool has do the work."""
-        name = f"{self._name}-{len(self._threads)}"
-        thread = threading.Thread(target=self._run, name=name, daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:
-            if not self._threads:
-                raise
-            return
-        self._threads.append(thread)
 
     def _do(self, future: Future[Any], work: Callable[..., Any], about: Any) -> None:
         if self._is_ended or not future.set_running_or_notify_cancel():
@@ -18639,18 +18639,23 @@ def _exported_installation(installation: Installation) -> dict[str, Any]:
 def _exported_project(
     project: Project, tags: Mapping[str, str], destinations: Mapping[str, str], now: float
 ) -> dict[str, Any]:
-    """``tags``, ``destinations``: names by ids."""
+    """Return a project as a document has it.
+
+    ``tags``, ``destinations``: names by ids. They are read before the projects: what was added meanwhile is
+    left out.
+    """
     about = dataclasses.replace(project, installed=()).as_json("")
     about |= {"id": None, "url": None, "source": None}
     about |= {
         "notes_from": project.notes_from,
-        "tags": sorted(tags[id_] for id_ in project.tags),
+        "tags": sorted(tags[id_] for id_ in project.tags if id_ in tags),
         "installed": list(map(_exported_installation, project.installed)),
     }
     snoozed_until = project.snoozed_until if project.is_snoozed(now) else None
     about["snoozed_until"] = timestamp(snoozed_until) if snoozed_until else ""
     for kind, ids in project.destinations.items():
-        about[KIND_FIELDS[kind]] = sorted(destinations[id_] for id_ in ids)
+        names = sorted(destinations[id_] for id_ in ids if id_ in destinations)
+        about[KIND_FIELDS[kind]] = names
     return drop_empty(**about)
 
 
@@ -18723,13 +18728,17 @@ _FEEDS: dict[Any, str] = {
 
 
 def export_opml(call: Call) -> str:
-    """The feeds of the projects that have one at their provider, for a feed reader, in a folder per tag."""
+    """The feeds of the projects that have one at their provider, for a feed reader, in a folder per tag.
+
+    A tag that is added meanwhile is left out.
+    """
     folders, tags = dict[str, list[str]](), call.tags
     for project in call.store.projects.each(call.account_id):
         provider = call.context.providers.get(project.provider)
         if provider and (feed := _FEEDS.get(provider.dialect.read)):
             url = feed.format(site=provider.site, name=project.name.partition("#")[0])
-            for folder in [tags[id_] for id_ in project.tags] or ["releasetrack"]:
+            names = [tags[id_] for id_ in project.tags if id_ in tags]
+            for folder in names or ["releasetrack"]:
                 folders.setdefault(folder, []).append(
                     f'<outline type="rss" text="{html.escape(project.name)}" xmlUrl="{html.escape(url)}"/>\n'
                 )

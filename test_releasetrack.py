@@ -22398,6 +22398,31 @@ def test_export_reads_a_few_projects_at_once(world):
         assert "o/p0119" in text
 
 
+def test_export_leaves_out_what_was_added_meanwhile(world):
+    """Names of tags and destinations are read before the projects."""
+    project = world.track("github", "o/app")
+
+    class CallWithEarlyTags(rt.Call):
+        @functools.cached_property
+        def tags(self) -> dict[str, str]:
+            return super().tags
+
+    of_service = world.service.call(world.account.id, {})
+    call = CallWithEarlyTags(of_service.context, world.account.id, (), of_service.environ)
+    assert call.tags == {}
+    tag = world.store.tags.add(world.account.id, "new")
+    hook = world.webhook("http://127.0.0.1:9/")
+    settings = {"tags": [tag.id], "destinations": {"webhook": [hook.id]}}
+    world.store.projects.update(world.account.id, [project.id], settings)
+    assert '<outline text="releasetrack">' in rt.export_opml(call)
+    (exported,) = json.loads(rt.export_account(call))["projects"]
+    assert exported["name"] == "o/app" and "tags" not in exported
+    project = world.store.projects.get(world.account.id, project.id)
+    assert project.destinations["webhook"] == (hook.id,)
+    assert "webhooks" not in rt._exported_project(project, {}, {}, time.time())
+    assert world.ask("GET", "/v1/projects")["projects"][0]["tags"] == [tag.id]
+
+
 @pytest.mark.slow
 def test_export_of_all_that_an_account_may_have_is_cheap(world, visitor):
     places = [rt.Installation(f"place {number}", "1.0", origin="file") for number in range(60)]
