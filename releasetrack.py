@@ -212,7 +212,7 @@ PASSWORD_LIMIT = 1024  # bytes
 PATTERNS_LIMIT = 2000  # characters of all patterns of a project; 500 of one, of at most 50
 WORDS_LIMIT = 8  # of a search in releases
 SEARCH_RELEASES = 50_000  # that a search looks at, the newest
-SEARCH_NOTES = 128 * MIB  # and characters of their notes
+SEARCH_NOTES = 128 * MIB  # and bytes of their notes
 NOTE_LIMIT = 240 * KIB  # characters of a release note that are kept
 CVE_LIMIT = 100  # CVE ids of a release that are kept
 ADVISORY_LIMIT = 20  # flaws of an installed version that are kept, the worst
@@ -4406,6 +4406,7 @@ class Database:
         )
         self._connections.add(db)
         db.row_factory = sqlite3.Row
+        db.create_function("has_words", 2, _has_words, deterministic=True)
         db.executescript("""
             PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL; PRAGMA secure_delete = ON;
             PRAGMA trusted_schema = OFF; PRAGMA cache_size = -100""")
@@ -6447,6 +6448,11 @@ def _words_missing(text: str, words: Sequence[str]) -> list[str]:
     return [word for word in words if word.lower() not in lowered]
 
 
+def _has_words(text: str, words: str) -> bool:
+    """Whether all words of a JSON list stand in a text: a function of SQL, whose own knows ASCII alone."""
+    return not _words_missing(text, json.loads(words))
+
+
 class ReleasePage(NamedTuple):
     """A page of a list of releases over all projects of an account."""
 
@@ -6526,14 +6532,13 @@ class Releases(_Part):
         return SearchResult(found[:wanted], is_cut=False)
 
     def _notes_with(self, words: Mapping[int, Sequence[str]]) -> dict[int, tuple[int, bool]]:
-        """By release the size of its note, and whether that has its words. ``words``: by release."""
+        """By release the bytes of its note, and whether that has its words. ``words``: by release."""
         return {
             row["release_id"]: (row["size"], bool(row["has_words"]))
             for row in self._db.rows(
                 """
-                SELECT release_id, length(message) AS size, NOT EXISTS (
-                       SELECT 1 FROM json_each(wanted.value, '$[1]') AS word
-                        WHERE NOT instr(lower(title || ' ' || message), lower(word.value))) AS has_words
+                SELECT release_id, length(CAST(message AS BLOB)) AS size,
+                       has_words(title || ' ' || message, json_extract(wanted.value, '$[1]')) AS has_words
                   FROM json_each(?) AS wanted
                   JOIN note ON release_id = json_extract(wanted.value, '$[0]')""",
                 (compact_json(list(words.items())),),

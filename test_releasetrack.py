@@ -3595,6 +3595,26 @@ def test_search_ends_at_its_limit_of_notes_and_says_so(world, visitor):
     assert world.ask("GET", "/v1/releases?q=lorem+absent") == {"releases": [], "has_more": False}
 
 
+def test_search_limit_of_notes_is_in_bytes(empty_store, monkeypatch):
+    project = a_project(empty_store, an_account(empty_store), "app")
+    add_noted_releases(empty_store, project.source_id, 2 * rt.ROWS, "\u00e4" * 100)
+    for limit, is_cut in ((150 * rt.ROWS, True), (250 * rt.ROWS, False)):
+        monkeypatch.setattr(rt, "SEARCH_NOTES", limit)
+        assert empty_store.releases.page(project, 1, text="absent").is_cut is is_cut
+
+
+@pytest.mark.parametrize("text", ["\u00c4RGER", "\u00e4rger", "\u0416\u0423\u041a"])
+def test_search_finds_letters_of_any_case_in_names_and_notes(empty_store, text):
+    account = an_account(empty_store)
+    words = "\u00c4rger \u0436\u0443\u043a"
+    release = a_release("1.0", note=rt.Note("", words, "https://forge.example"))
+    named = a_project(empty_store, account, words, a_release("1.0"))
+    noted = a_project(empty_store, account, "noted", release)
+    items = empty_store.releases.latest(account.id, text=text)[0]
+    assert {item.project.id for item in items} == {named.id, noted.id}
+    assert empty_store.releases.page(noted, 1, text=text).releases
+
+
 def test_search_pages_are_parts_of_one_list(empty_store):
     account = an_account(empty_store)
     project = a_project(empty_store, account, "app")
