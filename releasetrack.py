@@ -257,7 +257,7 @@ QUOTAS = {  # of an account; --quota raises them
     "destinations": 200,
     "tests": 120,  # notifications sent as a test, an hour
     "lookups": 2,  # requests at once that wait for another server
-    "notes_mib": 256,  # MiB of release notes; beyond it the oldest lose their text
+    "notes_mib": 256,  # MiB of release notes; beyond it old ones lose their text
 }
 USER_AGENT = f"releasetrack/{__version__}"
 # What may stand in an envelope and a header as it is: https://www.rfc-editor.org/rfc/rfc5321#section-4.1.2
@@ -5729,9 +5729,9 @@ class Sources(_Part):
                 _write_newest(db, source_id)
             for event in found.events:
                 self._store.outbox.insert(db, event, now)
+            self._store.notes.count_check(source_id, changed, found.events)
         if found.events or changed:
             self._db.send_wakeup.set()
-        self._store.notes.count_check(source_id, changed, found.events)
         return found
 
     def _write_releases(
@@ -6569,7 +6569,7 @@ class Releases(_Part):
                 self._db.rows(
                     """
             SELECT * FROM project_release_view WHERE project_id = :id AND NOT is_excluded
-               AND (:since = '' OR is_prerelease AND gone_at IS NULL AND date > :since)
+               AND (:since = '' OR (is_prerelease AND gone_at IS NULL AND date > :since))
              ORDER BY place DESC, date DESC, id DESC LIMIT 1
             """,
                     {"id": project.id, "since": since},
@@ -6797,13 +6797,17 @@ class Releases(_Part):
 
 
 class Notes(_Part):
-    """The release notes of an account, which take as many bytes as its quota allows; and as many again the
-    copies in its events, which are kept for 30 days.
+    """The release notes of an account, which take as many bytes as its quota allows.
 
-    Those of a source count for the account in whose turn it is checked, the first that tracks it; those of a
-    source that is only there for an image, for the account of the image. Beyond the quota the oldest lose
-    their text, those of each project's newest release last. Their rows stay: a note that is gone would be
-    read again by the next check.
+    The copies in its events, which are kept for 30 days, may take as many again.
+
+    Notes count for an account where it alone uses their source: it tracks that, or an image that gets them.
+    Those of a source that several accounts use count for none and keep their text: what one account tracks
+    costs no other its notes.
+
+    Beyond the quota old notes lose their text: the k-th newest of each project goes before its newer ones,
+    so the notes of each project's newest release go last. The rows stay: a note that is gone would be read
+    again by the next check.
     """
 
     _STEP = 16 * MIB  # that are added for an account before its notes are counted again
@@ -6811,104 +6815,126 @@ class Notes(_Part):
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
-        self._added = Recent[str, int](10_000)  # bytes, by account, since it was counted
+        self._lock = threading.Lock()  # of what follows
+        self._added = Recent[str, int](10_000)  # bytes, by account, since its notes were counted
         self._counted = set[str]()  # accounts, since this process has started
 
     def count_check(
         self, source_id: int, changed: Iterable[Release], events: Iterable[Event]
     ) -> None:
-        """Count what a check has written, and keep the quotas of accounts for which that was much."""
+        """Count what a check adds, in its transaction. The quotas are kept later, by ``keep_quotas``."""
         added = Counter[str]()
-        size = sum(len(release.note.message) for release in changed if release.note)
+        size = sum(len(release.note.message.encode()) for release in changed if release.note)
         if size:
-            added[self._account_of(source_id)] += size
+            added[self._only_user_of(source_id)] += size
         for event in events:
             message = pick(str, event.body, "note", "message")
             if message and event.project_id:
-                added[self._owner_of(event.project_id)] += len(message)
-        for account_id in added.keys() - {""}:
-            self._added[account_id] = self._added.get(account_id, 0) + added[account_id]
-            if self._added[account_id] >= self._STEP:
-                self.keep_quota(account_id)
+                added[self._owner_of(event.project_id)] += len(message.encode())
+        with self._lock:
+            for account_id in added.keys() - {""}:
+                self._added[account_id] = self._added.get(account_id, 0) + added[account_id]
 
-    def keep_one_quota(self) -> None:
-        """Keep the quota of one more account, until this process has seen to each: they may be of before."""
+    def keep_quotas(self) -> None:
+        """Keep the quotas of the accounts for which much was added, and of one more.
+
+        That is one which this process has not seen to yet: its notes may be of before.
+        """
+        with self._lock:
+            account_ids = [id_ for id_, size in self._added.items() if size >= self._STEP]
         for account in self._store.accounts.all():
             if account.id not in self._counted:
-                self.keep_quota(account.id)
-                return
+                account_ids.append(account.id)
+                break
+        for account_id in dict.fromkeys(account_ids):
+            self.keep_quota(account_id)
 
     def keep_quota(self, account_id: str) -> None:
         """Delete the text of the notes, and of their copies in events, that are beyond the quota."""
-        self._counted.add(account_id)
-        self._added[account_id] = 0
+        before = self._added.get(account_id, 0)
         limit = min(self._db.quota_of("notes_mib") * MIB, sys.maxsize)
-        notes, events = (
-            self._notes_beyond(account_id, limit),
-            self._events_beyond(account_id, limit),
-        )
-        for start in range(0, len(notes), self._AT_ONCE):
+        notes = self._notes_beyond(account_id, limit)
+        for ids in self._in_parts(notes):
             self._db.write(
                 """
                 UPDATE note SET message = ''
                  WHERE release_id IN (SELECT value FROM json_each(?))""",
-                (compact_json(notes[start : start + self._AT_ONCE]),),
+                (ids,),
             )
-        for start in range(0, len(events), self._AT_ONCE):
+        events = self._events_beyond(account_id, limit)
+        for ids in self._in_parts(events):
             self._db.write(
                 """
                 UPDATE event SET body = json_set(body, '$.note.message', '')
                  WHERE id IN (SELECT value FROM json_each(?))""",
-                (compact_json(events[start : start + self._AT_ONCE]),),
+                (ids,),
             )
-        if notes or events:
+        with self._lock:  # only now: what fails is done again
+            self._added[account_id] = max(0, self._added.get(account_id, 0) - before)
+            self._counted.add(account_id)
+        lost = [pluralize(len(notes), "old note")] if notes else []
+        if events:
+            lost.append(f"the notes in {pluralize(len(events), 'old event')}")
+        if lost:
             log.warning(
-                "account %s: the text of the oldest %s and %s is deleted: beyond the quota of %d MiB "
-                "(notes_mib)",
+                "account %s: beyond the quota of %d MiB (notes_mib): deleted the text of %s",
                 account_id,
-                pluralize(len(notes), "note"),
-                pluralize(len(events), "event"),
                 limit // MIB,
+                " and ".join(lost),
             )
 
-    def _account_of(self, source_id: int) -> str:
-        return (
-            self._db.value(
-                """
-                SELECT coalesce(owner_id, (SELECT image.owner_id FROM source AS image
-                                            WHERE image.notes_source_id = source.id
-                                            ORDER BY image.id LIMIT 1))
-                  FROM source WHERE id = ?""",
-                (source_id,),
-            )
-            or ""
+    def _in_parts(self, ids: Sequence[int]) -> Iterator[str]:
+        """Yield the ids in JSON, a few at a time, so that other writers need not wait for all."""
+        for start in range(0, len(ids), self._AT_ONCE):
+            yield compact_json(ids[start : start + self._AT_ONCE])
+
+    def _only_user_of(self, source_id: int) -> str:
+        """Return the account that alone tracks a source or images that get its notes; "" for several."""
+        rows = self._db.rows(
+            """
+            SELECT account_id FROM project WHERE source_id = :source
+             UNION
+            SELECT account_id FROM source AS image JOIN project ON project.source_id = image.id
+             WHERE image.notes_source_id = :source""",
+            {"source": source_id},
         )
+        return rows[0]["account_id"] if len(rows) == 1 else ""
 
     def _owner_of(self, project_id: str) -> str:
         return self._db.value("SELECT account_id FROM project WHERE id = ?", (project_id,)) or ""
 
+    def _own_sources(self, account_id: str) -> list[int]:
+        """The sources whose notes count for an account."""
+        rows = self._db.rows(
+            """
+            SELECT source_id FROM project WHERE account_id = :account
+             UNION
+            SELECT image.notes_source_id FROM project JOIN source AS image ON image.id = source_id
+             WHERE account_id = :account AND image.notes_source_id IS NOT NULL""",
+            {"account": account_id},
+        )
+        ids = [row["source_id"] for row in rows]
+        return [id_ for id_ in ids if self._only_user_of(id_) == account_id]
+
     def _notes_beyond(self, account_id: str, limit: int) -> list[int]:
-        """The releases whose notes do not fit into a number of bytes, beside those that go before."""
+        """The releases whose notes do not fit into a number of bytes, beside those that go after them."""
         return [
             row["release_id"]
             for row in self._db.rows(
                 """
                 WITH sized AS (
                     SELECT release_id, release.date, length(CAST(message AS BLOB)) AS size,
-                           row_number() OVER (PARTITION BY source.id
+                           row_number() OVER (PARTITION BY source_id
                                               ORDER BY release.date DESC, release.id DESC) AS place
-                      FROM source JOIN release ON release.source_id = source.id
-                      JOIN note ON release_id = release.id
-                     WHERE owner_id = :account OR owner_id IS NULL AND :account = (
-                           SELECT image.owner_id FROM source AS image
-                            WHERE image.notes_source_id = source.id ORDER BY image.id LIMIT 1)),
+                      FROM json_each(:sources) AS own JOIN release ON source_id = own.value
+                      JOIN note ON release_id = release.id),
                 summed AS (
                     SELECT release_id, size, sum(size) OVER (
                                ORDER BY place, date DESC, release_id ROWS UNBOUNDED PRECEDING) AS total
                       FROM sized)
                 SELECT release_id FROM summed WHERE total > :limit AND size > 0
                 """,
-                {"account": account_id, "limit": limit},
+                {"sources": compact_json(self._own_sources(account_id)), "limit": limit},
             )
         ]
 
@@ -7031,7 +7057,7 @@ class Store:
             db.execute(
                 """
                 DELETE FROM lease WHERE until > :too_far
-                    OR until < :now - 60 AND id NOT IN (SELECT id FROM source)""",
+                    OR (until < :now - 60 AND id NOT IN (SELECT id FROM source))""",
                 values,
             )
             db.execute(
@@ -7063,7 +7089,7 @@ class Store:
                  ORDER BY created_at LIMIT 1000)""",
             {"before": now - DELIVERY_RETENTION},
         )
-        self.notes.keep_one_quota()
+        self.notes.keep_quotas()
 
     def counts(self) -> dict[str, int]:
         (row,) = self.database.rows(

@@ -4663,9 +4663,6 @@ def test_notes_beyond_the_quota_lose_their_text_the_oldest_first(tmp_path):
         note = "x" * 100_000
         busy, quiet = world.track("github", "o/busy"), world.track("github", "o/quiet")
         theirs = a_project(store, other, "theirs")
-        store.projects.add(
-            world.account.id, "forge", "theirs", "theirs", {}
-        )  # which is not the first
         for project, count in ((busy, 15), (quiet, 2), (theirs, 12)):
             add_noted_releases(store, project.source_id, count, note)
         store.notes.keep_quota(world.account.id)
@@ -4677,6 +4674,62 @@ def test_notes_beyond_the_quota_lose_their_text_the_oldest_first(tmp_path):
         for _ in range(2):  # a turn of the courier sees to one account
             store.maintain(time.time())
         assert sorted(noted(store, theirs.source_id).values()) == [0] * 2 + [100_000] * 10
+
+
+def test_quota_of_one_account_deletes_no_notes_of_another(tmp_path, caplog):
+    """Those of a source that both track, or that an image of the other gets; they count for none."""
+    with contextlib.closing(World(tmp_path, quota="notes_mib=1")) as world:
+        store, other = world.store, add_account(world)
+        own, shared = world.track("github", "o/own"), world.track("github", "o/shared")
+        of_image = world.track("github", "o/app")
+        store.projects.add(other.id, "github", "o/shared", "o/shared", {})
+        image = a_project(store, other, "image")
+        sql(
+            store,
+            "UPDATE source SET notes_source_id = ? WHERE id = ?",
+            of_image.source_id,
+            image.source_id,
+        )
+        for project, count in ((own, 12), (shared, 15), (of_image, 15)):
+            add_noted_releases(store, project.source_id, count, "x" * 100_000)
+        for account in (world.account, other):
+            store.notes.keep_quota(account.id)
+        assert set(noted(store, shared.source_id).values()) == {100_000}
+        assert set(noted(store, of_image.source_id).values()) == {100_000}
+        assert sorted(noted(store, own.source_id).values()) == [0] * 2 + [100_000] * 10
+        assert "deleted the text of 2 old notes" in caplog.text and "event" not in caplog.text
+        (left,) = store.projects.search(other.id, "shared")
+        store.projects.remove(left.id)  # now it is one account's again
+        store.notes.keep_quota(world.account.id)
+        lengths = [*noted(store, shared.source_id).values(), *noted(store, own.source_id).values()]
+        assert sum(lengths) == 1_000_000
+
+
+def test_check_is_recorded_although_the_quota_cannot_be_kept(tmp_path, forge, monkeypatch):
+    """The quota is kept in another transaction, at the next upkeep that can."""
+    monkeypatch.setattr(rt.Notes, "_STEP", 2**20)
+    with contextlib.closing(World(tmp_path, quota="notes_mib=1")) as world:
+        world.observe(forge, "2026-06-10T09:00:00+02:00", "o/a")
+        world.store.maintain(time.time())  # the account is seen to
+        for number in range(1, 9):
+            forge.publish("o/a", f"1.{number}", body="long " * 40_000)
+        sql(
+            world.store,
+            """
+            CREATE TRIGGER note_kept BEFORE UPDATE ON note WHEN NEW.message = ''
+             BEGIN SELECT RAISE(ABORT, 'kept'); END""",
+        )
+        news = world.check("o/a")
+        assert len(news) == 8
+        lengths = noted(world.store, world.projects["o/a"].source_id)
+        assert sum(lengths.values()) > 2**20
+        for _ in range(2):
+            with pytest.raises(sqlite3.IntegrityError, match="kept"):
+                world.store.maintain(time.time())
+        sql(world.store, "DROP TRIGGER note_kept")
+        world.store.maintain(time.time())
+        lengths = noted(world.store, world.projects["o/a"].source_id)
+        assert 0 < sum(lengths.values()) <= 2**20
 
 
 def test_events_beyond_the_quota_lose_their_copies_of_notes(tmp_path, forge):
@@ -4704,6 +4757,7 @@ def test_check_that_adds_much_keeps_the_quota_of_notes(tmp_path, forge):
             for number in range(1, 37):
                 forge.publish(name, f"1.{number}", body="long " * 48_000)
             world.check(name)
+        world.store.maintain(time.time())
         sizes = {
             name: noted(world.store, project.source_id) for name, project in world.projects.items()
         }
