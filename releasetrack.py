@@ -18835,7 +18835,7 @@ class Step:
 
     kind: str  # "account", "tag", a kind of destination, or a provider
     name: str
-    # "add", "change", "remove", "put off", "same" or "left out"; when it was tried, "failed"
+    # "add", "change", "remove", "postponed", "same" or "left out"; when it was tried, "failed"
     outcome: str
     reason: str = ""  # what it changes, or why it is left out or has failed
     act: Callable[[], Any] = lambda: None
@@ -18859,7 +18859,7 @@ def _names(given: Mapping[str, Any], name: str, at_most: int = NAME_LIMIT) -> di
     return {label.lower(): label for label in (read_label(one, at_most, name) for one in found)}
 
 
-_NO_TIME = "there was no time left; do the same again for what is left out"
+_NO_TIME = "the time limit was reached; import the file again to add the rest"
 
 
 class Plan:
@@ -21956,7 +21956,8 @@ def projects_page(visit: Visit) -> Page:
     )
 
 
-# Does something with projects, by their ids, and returns what is to be said besides, or "".
+# Does something with projects, by their ids, and returns what is to be said besides, or "";
+# or raises SeeOther where nothing was done.
 BulkAct = Callable[["Visit", list[str]], str]
 
 
@@ -22089,9 +22090,16 @@ def _change_projects(visit: Visit, ids: list[str]) -> str:
 
 
 def _check_projects(visit: Visit, ids: list[str]) -> str:
-    count = visit.store.projects.check_soon(visit.account.id, ids)
-    left = len(ids) - count
-    return f" {left} of them were checked within the last minute, or are due." if left else ""
+    """Have projects checked, each at most once a minute. Raises SeeOther where there is none to check."""
+    left = len(ids) - visit.store.projects.check_soon(visit.account.id, ids)
+    if not left:
+        return ""
+    was = "was checked within the last minute or is already due."
+    were = "were checked within the last minute or are already due."
+    if left == len(ids):
+        all_of_them = f"it {was}" if left == 1 else f"all {were}"
+        raise SeeOther(visit.link(), f"Nothing to check: {all_of_them}")
+    return f" 1 {was}" if left == 1 else f" {left} {were}"
 
 
 def _remove_projects(visit: Visit, ids: list[str]) -> str:
@@ -24917,12 +24925,11 @@ class FollowedFile:
         before, self._lacked_since, self._read_at = self._lacked_since, {}, now
         for step in steps:
             since = before.get((step.kind, step.name), now)
-            if step.outcome == "remove" and now < since + self._seconds:
+            wait = since + self._seconds - now
+            if step.outcome == "remove" and wait > 0:
                 self._lacked_since[step.kind, step.name] = since
-                step.outcome = "put off"
-                step.reason = (
-                    f"to be removed in {since + self._seconds - now:.0f} s, if still lacking"
-                )
+                step.outcome = "postponed"
+                step.reason = f"will be removed in {wait:.0f} s if the file still lacks it"
 
     def _stamp(self) -> str:
         with contextlib.suppress(OSError):
@@ -25228,7 +25235,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
         self._context.applied = frozenset(plan.project_ids())
         for step in (step for step in plan.steps if step.outcome != "same"):
             reason = step.reason and f": {step.reason}"
-            is_bad = step.outcome in ("left out", "failed", "put off")
+            is_bad = step.outcome in ("left out", "failed", "postponed")
             log.log(
                 logging.WARNING if is_bad else logging.INFO,
                 "apply: %s",

@@ -4781,12 +4781,20 @@ def test_check_now_counts_once_a_minute_and_source(world, visitor, forge):
     def due() -> int:
         return len(store.sources.due(["forge"], world.clock.now, 10))
 
-    assert "2 of them were checked within the last minute" in press("o/a", "o/b") and due() == 0
+    said = press("o/a", "o/b")
+    assert said.endswith(
+        "Nothing to check: all were checked within the last minute or are already due."
+    )
+    assert due() == 0
     world.clock.now += 61
     world.check("o/b")
     said = press("o/a", "o/b")
-    assert "Checking: 2 projects. 1 of them were checked" in said and due() == 1
-    assert "o/a. 1 of them were checked within the last minute, or are due" in press("o/a")
+    assert "Checking: 2 projects. 1 was checked within the last minute or is already due." in said
+    assert due() == 1
+    said = press("o/a")
+    assert said.endswith(
+        "Nothing to check: it was checked within the last minute or is already due."
+    )
     assert store.projects.check_soon(world.account.id, ids) == 0
     world.check("o/a")
     for seconds, count in ((59, 0), (2, 2)):
@@ -22493,7 +22501,7 @@ def test_export_leaves_out_what_was_added_meanwhile(world):
     assert exported["name"] == "o/app" and "tags" not in exported
     project = world.store.projects.get(world.account.id, project.id)
     assert project.destinations["webhook"] == (hook.id,)
-    assert "webhooks" not in rt._exported_project(project, {}, {}, time.time())
+    assert rt.KIND_FIELDS["webhook"] not in rt._exported_project(project, {}, {}, time.time())
     assert world.ask("GET", "/v1/projects")["projects"][0]["tags"] == [tag.id]
 
 
@@ -22627,7 +22635,10 @@ def test_followed_file_that_is_half_written_removes_nothing(world, tmp_path, cap
     everything = ["o/a", "o/b", "o/c"]
     assert apply(*everything) == everything and is_quiet()
     kept = [one.id for one in world.store.projects.search(world.account.id, "")]
-    assert apply("o/a") == everything and "put off github o/c: to be removed in 0 s" in caplog.text
+    assert (
+        apply("o/a") == everything
+        and "postponed github o/c: will be removed in 0 s if the file still lacks it" in caplog.text
+    )
     assert apply(*everything) == everything and is_quiet()
     assert kept == [one.id for one in world.store.projects.search(world.account.id, "")]
     assert apply("o/a", "o/b", "o/d") == [*everything, "o/d"]  # additions are not put off
@@ -23021,7 +23032,8 @@ def test_plan_ends_in_time_and_says_what_is_left(world):
     document = {"tags": ["a"], "projects": [f"o/p{number}" for number in range(3)]}
     late = planned(world, document, is_import=True, seconds=-1.0)
     assert len(late) == 4 and all(
-        step.startswith("left out ") and "there was no time left" in step for step in late
+        step.startswith("left out ") and "the time limit was reached; import the file again" in step
+        for step in late
     )
     call = world.service.call(world.account.id, {})
     plan = rt.Plan(call, document, is_import=True, seconds=60.0)
@@ -23033,7 +23045,7 @@ def test_plan_ends_in_time_and_says_what_is_left(world):
     plan._seconds = 0.4
     plan.perform(end_after_two)
     assert [step.outcome for step in plan.steps] == ["add", "add", "failed", "failed"]
-    assert "there was no time left" in plan.steps[-1].reason
+    assert "the time limit was reached; import the file again" in plan.steps[-1].reason
     assert carry_out(world, document, is_import=True) == ["add github o/p1", "add github o/p2"]
 
 
@@ -34316,7 +34328,7 @@ def test_serve_follows_the_file_that_it_applies(world, tmp_path, serve):
 
     until(lambda: "It is declared in releases.toml; change it there." in shown())
     file.write_text('prune = true\nprojects = ["library/nginx"]', "utf-8")  # half of it
-    until(lambda: "put off github library/redis: to be removed in 60 s" in process.said())
+    until(lambda: "postponed github library/redis: will be removed in 60 s" in process.said())
     file.write_text('prune = true\nprojects = ["library/nginx", "library/redis"]', "utf-8")
     until(lambda: process.said().count("is applied") == 4)
     assert world.store.projects.search(world.account.id, "redis")[0].id == redis.id
