@@ -6801,9 +6801,9 @@ class Notes(_Part):
 
     The copies in its events, which are kept for 30 days, may take as many again.
 
-    Notes count for an account where it alone uses their source: it tracks that, or an image that gets them.
-    Those of a source that several accounts use count for none and keep their text: what one account tracks
-    costs no other its notes.
+    Notes count for each account that uses their source: it tracks that, or an image that gets them. They
+    lose their text once they are beyond the quota of all of these: what one account tracks costs no other its
+    notes.
 
     Beyond the quota old notes lose their text: the k-th newest of each project goes before its newer ones,
     so the notes of each project's newest release go last. The rows stay: a note that is gone would be read
@@ -6826,7 +6826,7 @@ class Notes(_Part):
         added = Counter[str]()
         size = sum(len(release.note.message.encode()) for release in changed if release.note)
         if size:
-            added[self._only_user_of(source_id)] += size
+            added.update(dict.fromkeys(self._users_of(source_id), size))
         for event in events:
             message = pick(str, event.body, "note", "message")
             if message and event.project_id:
@@ -6853,7 +6853,7 @@ class Notes(_Part):
         """Delete the text of the notes, and of their copies in events, that are beyond the quota."""
         before = self._added.get(account_id, 0)
         limit = min(self._db.quota_of("notes_mib") * MIB, sys.maxsize)
-        notes = self._notes_beyond(account_id, limit)
+        notes = self._notes_beyond_all(account_id, limit)
         for ids in self._in_parts(notes):
             self._db.write(
                 """
@@ -6888,8 +6888,8 @@ class Notes(_Part):
         for start in range(0, len(ids), self._AT_ONCE):
             yield compact_json(ids[start : start + self._AT_ONCE])
 
-    def _only_user_of(self, source_id: int) -> str:
-        """Return the account that alone tracks a source or images that get its notes; "" for several."""
+    def _users_of(self, source_id: int) -> list[str]:
+        """The accounts that track a source, or images that get its notes."""
         rows = self._db.rows(
             """
             SELECT account_id FROM project WHERE source_id = :source
@@ -6898,45 +6898,49 @@ class Notes(_Part):
              WHERE image.notes_source_id = :source""",
             {"source": source_id},
         )
-        return rows[0]["account_id"] if len(rows) == 1 else ""
+        return [row["account_id"] for row in rows]
 
     def _owner_of(self, project_id: str) -> str:
         return self._db.value("SELECT account_id FROM project WHERE id = ?", (project_id,)) or ""
 
-    def _own_sources(self, account_id: str) -> list[int]:
-        """The sources whose notes count for an account."""
+    def _notes_beyond_all(self, account_id: str, limit: int) -> list[int]:
+        """The releases whose notes are beyond the quota of this account and of all others that use them."""
+        beyond = {account_id: self._notes_beyond(account_id, limit)}
+        users = {source_id: self._users_of(source_id) for source_id in beyond[account_id].values()}
+        for user in set(itertools.chain.from_iterable(users.values())) - {account_id}:
+            beyond[user] = self._notes_beyond(user, limit)
+        return [
+            release_id
+            for release_id, source_id in beyond[account_id].items()
+            if all(release_id in beyond[user] for user in users[source_id])
+        ]
+
+    def _notes_beyond(self, account_id: str, limit: int) -> dict[int, int]:
+        """The releases whose notes do not fit into a number of bytes, beside those that go after them.
+
+        By the id of the release that of its source.
+        """
         rows = self._db.rows(
             """
-            SELECT source_id FROM project WHERE account_id = :account
-             UNION
-            SELECT image.notes_source_id FROM project JOIN source AS image ON image.id = source_id
-             WHERE account_id = :account AND image.notes_source_id IS NOT NULL""",
-            {"account": account_id},
+            WITH used AS (
+                SELECT source_id AS id FROM project WHERE account_id = :account
+                 UNION
+                SELECT image.notes_source_id FROM project JOIN source AS image ON image.id = source_id
+                 WHERE account_id = :account AND image.notes_source_id IS NOT NULL),
+            sized AS (
+                SELECT release_id, source_id, release.date, length(CAST(message AS BLOB)) AS size,
+                       row_number() OVER (PARTITION BY source_id
+                                          ORDER BY release.date DESC, release.id DESC) AS place
+                  FROM used JOIN release ON source_id = used.id JOIN note ON release_id = release.id),
+            summed AS (
+                SELECT release_id, source_id, size, sum(size) OVER (
+                           ORDER BY place, date DESC, release_id ROWS UNBOUNDED PRECEDING) AS total
+                  FROM sized)
+            SELECT release_id, source_id FROM summed WHERE total > :limit AND size > 0
+            """,
+            {"account": account_id, "limit": limit},
         )
-        ids = [row["source_id"] for row in rows]
-        return [id_ for id_ in ids if self._only_user_of(id_) == account_id]
-
-    def _notes_beyond(self, account_id: str, limit: int) -> list[int]:
-        """The releases whose notes do not fit into a number of bytes, beside those that go after them."""
-        return [
-            row["release_id"]
-            for row in self._db.rows(
-                """
-                WITH sized AS (
-                    SELECT release_id, release.date, length(CAST(message AS BLOB)) AS size,
-                           row_number() OVER (PARTITION BY source_id
-                                              ORDER BY release.date DESC, release.id DESC) AS place
-                      FROM json_each(:sources) AS own JOIN release ON source_id = own.value
-                      JOIN note ON release_id = release.id),
-                summed AS (
-                    SELECT release_id, size, sum(size) OVER (
-                               ORDER BY place, date DESC, release_id ROWS UNBOUNDED PRECEDING) AS total
-                      FROM sized)
-                SELECT release_id FROM summed WHERE total > :limit AND size > 0
-                """,
-                {"sources": compact_json(self._own_sources(account_id)), "limit": limit},
-            )
-        ]
+        return {row["release_id"]: row["source_id"] for row in rows}
 
     def _events_beyond(self, account_id: str, limit: int) -> list[int]:
         """The events whose bodies do not fit into a number of bytes, beside newer ones, and have a note."""
