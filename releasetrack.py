@@ -13615,7 +13615,10 @@ HOST_LIMITS.update(
     )
 )
 
-CHECK_SECONDS = 3 * MINUTE  # of one check, after which it asks nothing more
+CHECK_SECONDS = 3 * MINUTE  # of one check, with that of its notes, after which it asks nothing more
+_PATTERNS_WAIT = (
+    MINUTE  # seconds that a check waits for the patterns of others; then it comes again
+)
 _FAULT_LIMIT = 10  # requests that fail, after which no further record or product is asked for
 # One at a time.
 _JUDGING, _ADVISING, _PICTURING = (Job(id_, "", "") for id_ in ("judging", "advising", "picturing"))
@@ -13871,14 +13874,17 @@ class Advisor:
 class _Conversation:
     """What one check asks, within its time, and what is left of the quota then."""
 
-    def __init__(self, fetcher: Fetcher, source: Source, large: LargeTurn) -> None:
+    def __init__(self, fetcher: Fetcher, source: Source, large: LargeTurn, ends_at: float) -> None:
         self._fetcher, self._is_trusted, self._large = fetcher, source.is_trusted, large
-        self._ends_at = time.monotonic() + CHECK_SECONDS
+        self.ends_at = ends_at  # on the monotonic clock
         self.quota_left: int | None = None
+
+    def is_over(self) -> bool:
+        return time.monotonic() > self.ends_at
 
     def ask(self, request: Request) -> Answer:
         self.let_go()
-        if time.monotonic() > self._ends_at:
+        if self.is_over():
             raise Unreachable(f"the check took longer than {CHECK_SECONDS / MINUTE:g} minutes")
         answer = self._fetcher.fetch(request, self._is_trusted, self._large)
         left = requests_left(answer.headers)
@@ -13932,7 +13938,7 @@ class ImageNotes:
             noted = self._known(image, tags)
         conversation.let_go()  # another check, in this thread, may wait for what this one holds
         new_tags = self._new_finals(provider, known, tags)
-        noted = self._checked(image, tags, noted, new_tags)
+        noted = self._checked(image, tags, noted, new_tags, conversation)
         source_id = noted.source.id if noted.source else None
         retry_at = math.inf
         if noted.releases:
@@ -13969,18 +13975,24 @@ class ImageNotes:
         return self._tracker.store.sources.note_missed_at(image.id)
 
     def _checked(
-        self, image: Source, tags: Mapping[str, Release], noted: Noted, new_tags: set[str]
+        self,
+        image: Source,
+        tags: Mapping[str, Release],
+        noted: Noted,
+        new_tags: set[str],
+        conversation: _Conversation,
     ) -> Noted:
-        """What is known of the notes once their source was checked, where that is worth a check."""
+        """What is known of the notes once their source was checked, where that is worth a check and the
+        image's own has time left."""
         checked = list[int]()
         for _ in range(2):  # of a renamed repository the source may be another one then
             source = noted.source
-            if source is None or source.id in checked:
+            if source is None or source.id in checked or conversation.is_over():
                 break
             if not self._is_worth_a_check(source, self._missed_at(image, noted, new_tags)):
                 break
             checked.append(source.id)
-            self._check(source, image.owner_id or "")
+            self._check(source, image.owner_id or "", conversation.ends_at)
             noted = self._known(image, tags)
         return noted
 
@@ -13991,12 +14003,13 @@ class ImageNotes:
         is_almost_due = source.next_check_at <= now + self._tracker._interval_of(source) / 4
         return is_almost_due or missed_at + DAY > now
 
-    def _check(self, source: Source, account_id: str) -> None:
-        """Check the source of notes, as a job of the image's account, or wait for another that does."""
+    def _check(self, source: Source, account_id: str, ends_at: float) -> None:
+        """Check the source of notes, as a job of the image's account that asks nothing after ``ends_at``,
+        or wait for another that does."""
         tracker, now = self._tracker, self._tracker._clock()
         with tracker._renewing(lambda: [source.id]):
             for claimed in tracker.store.sources.claim([source.id], tracker._claimant, now):
-                tracker.check(claimed, account_id)
+                tracker.check(claimed, account_id, ends_at)
         tracker.store.sources.await_check(source.id, now, FIRST_CHECK_WAIT)
 
     def _labels(
@@ -14165,14 +14178,18 @@ class Tracker(Worker):
                 pool.end()
         self._apply_pending_rules()
 
-    def check(self, source: Source, account_id: str = "") -> list[Release] | None:
+    def check(
+        self, source: Source, account_id: str = "", ends_at: float = math.inf
+    ) -> list[Release] | None:
         """Check a claimed source and record it: the releases that are news, or None. Never raises.
-        ``account_id``: whose turn it takes, if it is not its owner's."""
+        ``account_id``: whose turn it takes, if it is not its owner's. ``ends_at``: on the monotonic clock,
+        when it asks nothing more, if that is before CHECK_SECONDS are over."""
+        ends_at = min(ends_at, time.monotonic() + CHECK_SECONDS)
         events, news = list[Event](), None
         # Until an error is recorded: it holds the answer, too.
         with self.fetcher.large_turn(account_id or source.owner_id or "") as large:
             try:
-                events, news = self._check(source, large)
+                events, news = self._check(source, large, ends_at)
             except StoreUnavailable as error:  # nothing can be recorded; the claim runs out
                 log.warning("source %s/%s: %s", source.provider, source.name, error)
             except Exception as error:  # a bug costs this source a check, not the thread its life
@@ -14220,13 +14237,15 @@ class Tracker(Worker):
             for subscriber in self.store.projects.subscribers(source.id)
         ]
 
-    def _check(self, source: Source, large: LargeTurn) -> tuple[list[Event], list[Release]]:
+    def _check(
+        self, source: Source, large: LargeTurn, ends_at: float
+    ) -> tuple[list[Event], list[Release]]:
         """Ask, compare, decide and record: ``(events for listeners, releases that are news)``.
-        ``large``: held while a large answer is used."""
+        ``large``: held while a large answer is used. ``ends_at``: when nothing more is asked."""
         provider = self._providers.get(source.provider)
         if provider is None:
             raise ProviderError(unknown_provider(source.provider))
-        conversation = _Conversation(self.fetcher, source, large)
+        conversation = _Conversation(self.fetcher, source, large, ends_at)
         # Read when it is needed: where nothing has changed that is rare, and a check takes half the CPU time.
         read_known = functools.cache(lambda: self.store.releases.known(source.id))
         listing = self._list(source, provider, conversation, read_known)
@@ -14322,8 +14341,9 @@ class Tracker(Worker):
         """Record a result, with the verdicts and events that follow from it; as of ``_check``."""
         known, verdicts = result.before, dict[str, RuleResult]()
         if result.after != known:
+            waits_until = time.monotonic() + _PATTERNS_WAIT  # in all
             for project in self.store.projects.with_rules(source.id):
-                verdicts[project.id] = self._verdicts(project, provider, result.after)
+                verdicts[project.id] = self._verdicts(project, provider, result.after, waits_until)
         gap = gap_of(listing, known, provider, provider_token(self._settings, provider))
         news, events = self._events(source, provider, known, news, verdicts, gap)
         answer = listing.cache_validator
@@ -14393,16 +14413,29 @@ class Tracker(Worker):
             raise TokenRefused(words) from None
 
     def _verdicts(
-        self, project: Project, provider: Provider, releases: Mapping[str, Release]
+        self,
+        project: Project,
+        provider: Provider,
+        releases: Mapping[str, Release],
+        waits_until: float = math.inf,
     ) -> RuleResult:
-        """What its rules and installations say. Raises ProviderError where its patterns cannot be tried."""
+        """What its rules and installations say. Raises ProviderError where its patterns cannot be tried, and
+        Throttled where those of others take until ``waits_until``, on the monotonic clock."""
         try:
             ruled_out, wrong = self.helper.match(
-                project.exclude_version_regexp, releases, account_id=project.account_id
+                project.exclude_version_regexp,
+                releases,
+                account_id=project.account_id,
+                wait=max(0.0, waits_until - time.monotonic()),
             )
+        except TooMany:
+            raise Throttled(
+                "files or patterns of others took more than a minute; it is checked again in a minute",
+                MINUTE,
+            ) from None
         except HelperFailed as error:
             raise ProviderError(f"the patterns of a project {error}") from None
-        except (TooMany, HelperMissing) as error:
+        except HelperMissing as error:
             raise ProviderError(f"the patterns of a project cannot be tried. {error}") from None
         for words in wrong.values():
             log.warning("project %s: a pattern excludes nothing: it %s", project.id, words)

@@ -14320,6 +14320,45 @@ def test_image_with_large_labels_gets_notes_of_a_large_repository(noting, caplog
     assert not any(lock.is_held() for lock in tracker.fetcher._large.values())
 
 
+class SlowRegistry(Registry):
+    """Each of its answers takes ``seconds``."""
+
+    seconds = 0.0
+
+    def _answer(self, seen: Seen) -> Any:
+        time.sleep(self.seconds)
+        return super()._answer(seen)
+
+
+class SlowForge(Forge):
+    """Each of its answers takes ``seconds``."""
+
+    seconds = 0.0
+
+    def _answer(self, seen: Seen) -> Any:
+        time.sleep(self.seconds)
+        return super()._answer(seen)
+
+
+def test_image_and_its_notes_share_the_time_of_one_check(world, listen, monkeypatch):
+    """Each had three minutes of its own: with up to two checks of notes a job of ten minutes, which hangs."""
+    with contextlib.closing(SlowForge()) as forge:
+        noting = Noting(world, forge, listen)
+        noting.registry = registry = SlowRegistry(listen)
+        forge.publish("o/app", "1.0.0", "1.1.0")
+        registry.push("me/app", "1.0.0", "1.1.0", source=f"{forge.listener.url}/o/app")
+        name = f"{registry.address}/me/app"
+        image, _ = world.store.projects.add(world.account.id, "image", name, name, {})
+        registry.seconds, forge.seconds = 0.1, 0.4  # eight answers, and up to three
+        monkeypatch.setattr(rt, "CHECK_SECONDS", 1.1)
+        check_now(noting.tracker, image.source_id)
+        assert len(forge.listener.seen) <= 1
+        registry.seconds = forge.seconds = 0.0
+        monkeypatch.setattr(rt, "CHECK_SECONDS", rt.HOUR)
+        noting.check(image, 24 * 60)
+        assert noting.notes(image) == {tag: f"Notes of {tag}" for tag in ("1.0.0", "1.1.0")}
+
+
 def test_image_is_asked_for_its_labels_only_where_its_newest_tag_changed(noting):
     registry, forge = noting.registry, noting.forge
     forge.publish("o/app", "1.0", "1.1", "1.2")
@@ -20381,6 +20420,29 @@ def test_release_is_no_news_while_patterns_cannot_be_tried(world, forge):
     assert error == "the patterns of a project could not be read: the machine is too busy"
     world.checking.helper._patience = 30.0
     assert sorted(world.check("o/a")) == ["1", "1-rc"] and list(world.states()) == ["1"]
+
+
+def test_check_waits_for_patterns_of_others_no_longer_than_it_may(world, forge, monkeypatch):
+    """It waited without an end, and a job of ten minutes is one that hangs."""
+    monkeypatch.setattr(rt, "_PATTERNS_WAIT", 0.1)
+    world.observe(forge)
+    world.topic()
+    helper = world.checking.helper
+    forge.publish("o/a", "1.0")
+    world.check("o/a")
+    saved(world, RC)
+    forge.publish("o/a", "1.1-rc", "1.1")
+    source_id = world.projects["o/a"].source_id
+    (claimed,) = world.store.sources.claim([source_id], world.checking._claimant, world.clock.now)
+    assert helper._lock.acquire("another", 30)
+    try:
+        assert world.checking.check(claimed) == []
+    finally:
+        helper._lock.release("another")
+    after = world.store.sources.get(source_id)
+    assert "patterns of others" in after.error and after.failures == 0
+    assert 0 < after.next_check_at - world.clock.now <= rt.MINUTE
+    assert sorted(world.check("o/a")) == ["1.1", "1.1-rc"] and "1.1-rc" not in world.states()
 
 
 def test_patterns_of_an_upgraded_store_are_judged_at_the_start(world, forge):
