@@ -1415,7 +1415,7 @@ class StoreUnavailable(ReleasetrackError):
 
 
 class HelperMissing(ReleasetrackError):
-    """There is no process to read files and patterns in."""
+    """There is no process to read files and patterns in; the message is a whole sentence."""
 
     status = 503
 
@@ -1423,7 +1423,7 @@ class HelperMissing(ReleasetrackError):
 class HelperFailed(ReleasetrackError):
     """A text that the process cannot read, through a fault of ours, or as the process was killed.
 
-    The message is what to put behind the name of what was read.
+    The message is a whole sentence, which names what was read.
     """
 
     status = 503
@@ -3277,8 +3277,9 @@ class Helper:
     this interpreter's lock, and memory would stay taken. It ends after a minute without a text."""
 
     SECONDS = 5  # of the processor's time for a text
-    PATIENCE = 30  # seconds that a request waits for its account's turn
+    TURN_SECONDS = 30  # that a request waits for its account's turn
     MEMORY = 1024  # MiB of address space; the largest files take half of it
+    _CLOSE_SECONDS = 2.0  # that the end waits for who works on a text, whose process is killed
     # The module of this file, wherever it is: in a folder, a package or a zip file.
     _PROGRAM = """if True:
         import importlib.machinery, importlib.util, json, sys
@@ -3294,7 +3295,7 @@ class Helper:
 
     def __init__(self) -> None:
         self._lock = FairLock()  # held while a text is worked on
-        self._patience = 30.0  # seconds after which the process is killed; the machine may be busy
+        self._kill_after = 30.0  # seconds; the machine may be busy
         self._processes: dict[
             int, subprocess.Popen[bytes]
         ] = {}  # by who started it: we may be forked
@@ -3303,19 +3304,23 @@ class Helper:
         self,
         function: Callable[..., Any],
         *values: Any,
+        about: str = "The text",
         account_id: str = "",
         wait: float = math.inf,
     ) -> Any:
         """What a function of this module returns for values of an account, which takes its turn.
 
-        As JSON has it; a dataclass is the list of its fields. Raises ValueError, as the function does, or at a
-        limit; TooMany where others keep the process for longer than ``wait``; HelperFailed, HelperMissing.
+        As JSON has it; a dataclass is the list of its fields. ``about``: what is read, as an error begins with.
+        Raises ValueError, as the function does, or at a limit; TooMany where others keep the process for
+        longer than ``wait``; HelperFailed, HelperMissing.
         """
         line = compact_json([function.__name__, values]).encode("utf-8", "surrogatepass") + b"\n"
         with self._lock.held(account_id, wait) as is_free:
             if not is_free:
                 raise TooMany(
-                    1, "The files or patterns of others take long. Try again in a few seconds."
+                    1,
+                    "The server is reading files or patterns of other accounts. Try again in a few "
+                    "seconds.",
                 )
             try:  # again where it has just ended, after its minute
                 kind, answer = self._ask(line) or self._ask(line) or ["killed", None]
@@ -3324,9 +3329,11 @@ class Helper:
         if kind == "done":
             return answer
         raise {
-            "killed": HelperFailed("could not be read: the machine is too busy"),
-            "missing": HelperMissing(f"Files and patterns cannot be read: {answer}"),
-            "failed": HelperFailed(f"could not be read, by a fault of releasetrack: {answer}"),
+            "killed": HelperFailed(f"{about} could not be read: the machine is too busy."),
+            "missing": HelperMissing(f"Files and patterns cannot be read: {answer}."),
+            "failed": HelperFailed(
+                f"{about} could not be read because of a bug in releasetrack: {answer}."
+            ),
             "wrong": ValueError(answer),
         }[kind]
 
@@ -3342,19 +3349,33 @@ class Helper:
         if not rules:
             return set(), {}
         found, problems = self.run(
-            match_patterns, rules, list(versions), account_id=account_id, wait=wait
+            match_patterns,
+            rules,
+            list(versions),
+            about="The patterns",
+            account_id=account_id,
+            wait=wait,
         )
         return set(found), dict(problems)
 
     def close(self) -> None:
-        """End the process, also in the midst of a text."""
+        """End the process, also in the midst of a text, and one that is started meanwhile."""
+        ends_at = time.monotonic() + self._CLOSE_SECONDS
+        is_ended = False
+        while not is_ended and time.monotonic() < ends_at:
+            process = self._processes.get(os.getpid())
+            if process:
+                process.kill()
+            with self._lock.held("", 0.1) as is_ended:
+                if is_ended:
+                    self._end()
+
+    def _end(self) -> None:
+        """End the process of who holds the lock."""
         process = self._processes.pop(os.getpid(), None)
         if process:
             process.kill()
-            process.wait()
-        with self._lock.held("", 1.0) as is_free:  # else who has it closes the pipes
-            if process and is_free:
-                process.communicate()
+            process.communicate()  # which ignores a broken pipe
 
     def _start(self) -> subprocess.Popen[bytes]:
         folder, file = os.path.split(os.path.abspath(__file__))
@@ -3377,7 +3398,7 @@ class Helper:
         process = self._processes.get(os.getpid())
         if not process:
             process = self._processes[os.getpid()] = self._start()
-        killer = threading.Timer(self._patience, process.kill)
+        killer = threading.Timer(self._kill_after, process.kill)
         killer.start()
         answer = b""
         with contextlib.suppress(BrokenPipeError):
@@ -3389,7 +3410,7 @@ class Helper:
         if answer:
             return json.loads(answer)
         self._processes.pop(os.getpid(), None)
-        process.communicate()  # which ignores a broken pipe
+        process.communicate()
         return ["killed", None] if process.returncode == -signal.SIGKILL else None
 
     @classmethod
@@ -4231,7 +4252,8 @@ def _require_whole_schema(
     raise StoreError(
         f"{path} lacks parts of schema {_schema_version(db)} ({names}) and cannot be upgraded; it is "
         "left as it is: restore a backup, or name another file with --db and add your projects again; "
-        f"'project list --db {newest_copy}' of the releasetrack that last worked with it prints them"
+        f"to list its projects, run 'project list --db {newest_copy}' with the version of "
+        "releasetrack that last used it"
     )
 
 
@@ -4275,6 +4297,8 @@ def _opening_advice(error: BaseException, path: str) -> str:
             return "its disk is full, so make room there"
     if isinstance(error, OSError) or code in _NOT_PERMITTED:
         return "make the file and its folder writable"
+    if isinstance(error, StoreUnavailable):  # of no fault of SQLite: the file is sound
+        return "try again"
     return "stop what else uses it" if code in _HELD else "restore a backup"
 
 
@@ -14433,9 +14457,7 @@ class Tracker(Worker):
                 "files or patterns of others took more than a minute; it is checked again in a minute",
                 MINUTE,
             ) from None
-        except HelperFailed as error:
-            raise ProviderError(f"the patterns of a project {error}") from None
-        except HelperMissing as error:
+        except (HelperFailed, HelperMissing) as error:
             raise ProviderError(f"the patterns of a project cannot be tried. {error}") from None
         for words in wrong.values():
             log.warning("project %s: a pattern excludes nothing: it %s", project.id, words)
@@ -15975,15 +15997,17 @@ class Courier(Worker):
     def _log_attempt(delivery: Delivery, result: Outcome, *, is_failing: bool) -> None:
         """Log what was sent, and when a destination begins and ends to fail: of one that is away for days
         not each attempt. ``is_failing``: whether the attempt before has failed."""
-        name = delivery.destination.name
+        destination = f"{delivery.destination.id} ({delivery.destination.name})"
         if not result.error:
             if is_failing:
-                log.info("destination %s: works again", name)
-            log.info("delivery %s to %s: delivered", delivery.id, name)
+                log.info("destination %s: works again", destination)
+            log.info("delivery %s to %s: delivered", delivery.id, destination)
+        elif result.state == "failed":
+            log.warning("delivery %s to %s: given up: %s", delivery.id, destination, result.error)
         elif is_failing:
-            log.debug("delivery %s to %s: %s", delivery.id, name, result.error)
+            log.debug("delivery %s to %s: %s", delivery.id, destination, result.error)
         else:
-            log.warning("destination %s: began to fail, and is tried again: %s", name, result.error)
+            log.warning("destination %s: failing, will be retried: %s", destination, result.error)
 
     def _record(self, destination_id: str, outcomes: Sequence[Outcome]) -> None:
         """Record outcomes and end the turn, as soon as the store can be written; a command gives up after a
@@ -16857,7 +16881,7 @@ class Inventory(Value):
             with self.waiting(account_id) as may_wait:
                 projects.await_verdicts(ids, FIRST_CHECK_WAIT if may_wait else 0.0)
             return
-        with contextlib.suppress(TooMany):  # the next check compares it, too
+        with contextlib.suppress(TooMany, HelperFailed, HelperMissing):  # the next check does it
             for project in projects.of_ids(
                 account_id, [id_ for _, id_ in projects.with_pending_rules(ids)]
             ):
@@ -17194,7 +17218,7 @@ def changed_settings(
     kept_secrets = sorted({name for name, _ in kept} & secret)
     if kept_secrets and _is_moved(destination, given, kinds):
         raise Invalid(
-            f"The setting {kept_secrets[0]} must be given again, or as '' removed: what is saved is for "
+            f"Enter {kept_secrets[0]} again, or set it to '' to remove it: the saved one belongs to "
             "another address."
         )
     return read_settings(destination.kind, [*kept, *given], brand, kinds)
@@ -17527,7 +17551,9 @@ class Context:
     ) -> tuple[set[str], dict[int, str]]:
         """What patterns of the account exclude, and what is wrong with them. Raises as Helper does."""
         with self.turn(account_id, at_once=1) if rules else contextlib.nullcontext():
-            return self.helper.match(rules, versions, account_id=account_id, wait=Helper.PATIENCE)
+            return self.helper.match(
+                rules, versions, account_id=account_id, wait=Helper.TURN_SECONDS
+            )
 
     def pins_in(self, account_id: str, name: str, text: str) -> list[Pin]:
         """As the readers, in the helper process, one text of the account at a time. Raises as Helper does."""
@@ -17536,7 +17562,13 @@ class Context:
             if own:
                 return pins_in(name, text, {}, own)
             pins = self.helper.run(
-                pins_in, name, text, {}, account_id=account_id, wait=Helper.PATIENCE
+                pins_in,
+                name,
+                text,
+                {},
+                about=name or "The text",
+                account_id=account_id,
+                wait=Helper.TURN_SECONDS,
             )
             return [Pin(*pin) for pin in pins]
 
@@ -18243,8 +18275,8 @@ _ABOUT = (
     "Every request but the one for this document needs a key: as X-Key, as Authorization: Bearer, or as "
     "user or password of Basic. A GET counts as 1 of the requests that X-Ratelimit-Limit allows in an "
     "hour, any other as 10. An error is a Message. A method that a path does not have is answered 405, "
-    "with Allow. Paths of one project may also begin with /v1/project/. Trailing slashes, and unknown "
-    "members of a body but those of items, are ignored."
+    "with Allow. Paths of one project may also begin with /v1/project/. Trailing slashes are ignored, "
+    "and so are unknown members of a body, except in items."
 )
 
 
@@ -18610,8 +18642,8 @@ def error_response(error: ReleasetrackError, subject: str = "") -> bytes:
         log.warning("api: %s", error)
         response.set_header("Retry-After", "5")
     labels = FIELD_LABELS.get(subject, {})
-    is_told = isinstance(error, (TooMany, Unauthorized, HelperFailed)) and str(error)
-    words = [str(error)] if is_told else []
+    is_told = isinstance(error, (TooMany, Unauthorized, HelperFailed, HelperMissing))
+    words = [str(error)] if is_told and str(error) else []
     if isinstance(error, Invalid):
         words = [problem.named(labels) for problem in error.problems]
     return status_message(error.status, *words)
@@ -20875,9 +20907,11 @@ def page_at(
 _ERROR_TEXTS = {
     404: "This page does not exist, or what it showed was deleted.",
     500: "Something went wrong. The log of releasetrack has the details.",
-    503: "The store cannot be read or written: another process holds it, or its disk is full or "
-    "read-only. Try again soon.",
 }
+_NO_STORE = (
+    "The store cannot be read or written: another process holds it, or its disk is full or "
+    "read-only. Try again soon."
+)
 
 
 def error_page(context: Context, environ: dict[str, Any], status: int, text: str = "") -> str:
@@ -20925,7 +20959,8 @@ def answer_page(context: Context, path: str, **names: str) -> Any:
         return ""
     except ReleasetrackError as error:
         error_response(error)
-        return error_page(context, environ, error.status, str(error))
+        text = _NO_STORE if isinstance(error, StoreUnavailable) else str(error)
+        return error_page(context, environ, error.status, text)
 
 
 # ---- first run, signing in
@@ -21087,7 +21122,7 @@ def logout_page(visit: Visit) -> Page:
             log.warning("session of account %s: not ended: %s", visit.session.account_id, error)
             words = (
                 "You are signed out of this browser. The store cannot be written at present, so the "
-                "session itself goes on: end it later, under Account."
+                "session stays valid on the server. End it later under Account."
             )
     visit.set_cookie(_SESSION, "", 0)
     if visit.proxy_account:
@@ -21836,14 +21871,18 @@ def _note_blocks(
     releases: Sequence[Release],
 ) -> Iterator[tuple[Release, list[tuple[str, list[Line]]], str]]:
     """Of each release its note, as blocks of lines of one kind, and a hint where it says nothing new or is
-    cut; all together fit on a page. Raises Invalid."""
+    cut; all together fit on a page. Raises Invalid, and as Helper does."""
     said, lines_left, bytes_left = dict[str, str](), CHANGES_LINES, 640 * KIB
     messages = [release.note.message if release.note else "" for release in releases]
     try:
         read = visit.context.helper.run(
-            changes_in_notes, messages, account_id=visit.account.id, wait=Helper.PATIENCE
+            changes_in_notes,
+            messages,
+            about="A page of these notes",
+            account_id=visit.account.id,
+            wait=Helper.TURN_SECONDS,
         )
-    except (ValueError, HelperFailed) as error:
+    except ValueError as error:
         raise Invalid(f"A page of these notes {error}.") from None
     for release, message, said_there in zip(releases, messages, read):
         found, lines, hint = (
@@ -22326,24 +22365,30 @@ def _pins_to_import(visit: Visit) -> list[Pin]:
             with context.turn(account.id):
                 if key:
                     return list(projects_at(form.text("server"), key, ask))
-                at = visit.providers["github"]
+                github = visit.providers["github"]
                 # The operator's token shows the operator's private repositories.
-                token = provider_token(visit.settings, at) if account.is_admin else None
-                return list(repositories_of(user, form.text("what"), at, token, ask))
+                token = provider_token(visit.settings, github) if account.is_admin else None
+                return list(repositories_of(user, form.text("what"), github, token, ask))
         if not text:
             raise Invalid(f"{name} is empty." if name else "Choose a file, or paste its text.")
         if is_document(text):
-            _read_document(visit, text)  # says what is wrong
+            _read_document(visit, text, name or "The text")  # says what is wrong
         return context.pins_in(account.id, name, text)
-    except (ValueError, ProviderError, LookupError, HelperFailed) as error:
+    except (HelperFailed, HelperMissing) as error:
+        raise Invalid(str(error)) from None
+    except (ValueError, ProviderError, LookupError) as error:
         raise Invalid(f"{'' if is_remote else name or 'The text'} {error}.".strip()) from None
 
 
-def _read_document(visit: Visit, text: str) -> dict[str, Any]:
-    """The document, read in the helper. Raises as Helper does."""
+def _read_document(visit: Visit, text: str, about: str) -> dict[str, Any]:
+    """The document, read in the helper. ``about``: its name. Raises as Helper does."""
     with visit.context.turn(visit.account.id, at_once=1):
         return visit.context.helper.run(
-            read_document, text, account_id=visit.account.id, wait=Helper.PATIENCE
+            read_document,
+            text,
+            about=about,
+            account_id=visit.account.id,
+            wait=Helper.TURN_SECONDS,
         )
 
 
@@ -22469,8 +22514,8 @@ def _import_counts(items: Sequence[Entry], unknown: int, left: int) -> str:
 def import_page(visit: Visit) -> Page:
     """Track what a file, GitHub or another server names, with the versions as installed, after a preview."""
     if text := next(filter(is_document, map(visit.form.text, ("file", "text", "name"))), ""):
-        with contextlib.suppress(ValueError, HelperFailed):  # which the form says
-            return _document_page(visit, text, _read_document(visit, text))
+        with contextlib.suppress(ValueError, HelperFailed, HelperMissing):  # which the form says
+            return _document_page(visit, text, _read_document(visit, text, "The text"))
     preview: ImportPreview = visit.result or _preview_of(visit, _pins_in_form(visit, "row"))
     items = _import_items(visit, preview.rows)
     unknown = [row for row in preview.rows if not row.provider or row.outcome == "ignored"]
@@ -24744,11 +24789,11 @@ def _read_text(path: str) -> str:
 
 def read_document_file(file: str, helper: Helper) -> dict[str, Any]:
     """The document in a file, or from standard input, read in the helper: some TOML takes for ever.
-    Raises Invalid, HelperMissing."""
+    Raises Invalid; HelperFailed, HelperMissing."""
     try:
         text = sys.stdin.read() if file == "-" else _read_text(file)
-        return dict(helper.run(read_document, text))
-    except (ValueError, HelperFailed) as error:
+        return dict(helper.run(read_document, text, about=file))
+    except ValueError as error:
         raise Invalid(f"{file} {error}; nothing was changed") from None
 
 
@@ -24822,8 +24867,11 @@ def _pins_of_files(
             if own_reader:
                 pins = _pins_by_own_reader(path, own_reader)
             else:
-                pins = [Pin(*values) for values in helper.run(pins_of_file, path)]
-        except (ValueError, HelperFailed) as error:
+                pins = [Pin(*values) for values in helper.run(pins_of_file, path, about=file)]
+        except HelperFailed as error:  # without a helper there is no file that can be read
+            complain(str(error))
+            continue
+        except ValueError as error:
             complain(f"{file} {error}")
             continue
         for pin in pins:
@@ -24910,10 +24958,18 @@ class BackgroundCount:
             is_due = not self._is_counting and time.monotonic() - self._counted_at >= MINUTE
             self._is_counting = self._is_counting or is_due
         if is_due:
-            threading.Thread(
-                target=self._run, name=f"releasetrack-{self._name}", daemon=True
-            ).start()
+            self._begin()
         return self._number
+
+    def _begin(self) -> None:
+        """Count in a thread; where none can be started, whoever asks next tries again."""
+        thread = threading.Thread(target=self._run, name=f"releasetrack-{self._name}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            log.warning("%s: %s", self._name, error)
+            with self._lock:
+                self._is_counting = False
 
     def _run(self) -> None:
         number = 0
@@ -24925,6 +24981,8 @@ class BackgroundCount:
 
 
 REMOVAL_WAIT = float(MINUTE)  # for which a file must lack what is then removed
+APPLY_RETRY_MIN = 10.0  # seconds after which a file that could not be applied is tried again
+APPLY_RETRY_MAX = float(MINUTE)  # the wait doubles up to this
 
 
 class FollowedFile:
@@ -24940,26 +24998,43 @@ class FollowedFile:
         self._seen = self._applied = ""  # stamps
         self._read_at = -math.inf
         self._lacked_since: dict[tuple[str, str], float] = {}  # by kind and name of a step
+        self._retry_wait = 0.0
+        self._retry_at = -math.inf
 
     def is_due(self, now: float) -> bool:
         """Whether it has changed and is the same as when last asked, or may still lack what is put off."""
         before, self._seen = self._seen, self._stamp()
         is_changed = self._seen != self._applied
         is_put_off = bool(self._lacked_since) and now >= self._read_at + self._seconds
-        return self._seen == before and (is_changed or is_put_off)
+        is_written = self._seen == before
+        return is_written and now >= self._retry_at and (is_changed or is_put_off)
 
     def is_applied(self) -> None:
         self._applied = self._seen
 
-    def was_not_applied(self, *, is_to_be_tried_again: bool) -> None:
-        """What cannot be read lacks nothing."""
-        self._lacked_since = {}
-        if is_to_be_tried_again:
-            self._applied = ""
+    def was_not_applied(self, now: float, *, is_to_be_tried_again: bool) -> None:
+        """Forgets what was missing: a file that could not be read says nothing about it.
+
+        Not where it is to be tried again: there the fault is passing, and not of the file. Each fault in a
+        row lengthens the wait.
+        """
+        if not is_to_be_tried_again:
+            self._lacked_since = {}
+            self.end_faults()
+            return
+        self._applied = ""
+        self._retry_wait = min(max(APPLY_RETRY_MIN, 2 * self._retry_wait), APPLY_RETRY_MAX)
+        self._retry_at = now + self._retry_wait
+
+    def end_faults(self) -> None:
+        """Have the next passing fault be the first of its row."""
+        self._retry_wait = 0.0
 
     def put_off_removals(self, steps: Iterable[Step], now: float) -> None:
         """Have the steps that remove something wait, but for what was lacking long enough ago, too."""
-        before, self._lacked_since, self._read_at = self._lacked_since, {}, now
+        before = self._lacked_since
+        self._lacked_since = {}
+        self._read_at = now
         for step in steps:
             since = before.get((step.kind, step.name), now)
             wait = since + self._seconds - now
@@ -25265,10 +25340,12 @@ class Service(contextlib.AbstractContextManager["Service"]):
             plan = Plan(self.call(account.id, {}), document, environ=os.environ)
             followed.put_off_removals(plan.steps, time.monotonic())
             plan.perform()
-        except (Invalid, StoreUnavailable, TooMany) as error:
+        except (Invalid, StoreUnavailable, TooMany, HelperFailed, HelperMissing) as error:
             log.error("apply: %s", printable(str(error)))
-            followed.was_not_applied(is_to_be_tried_again=not isinstance(error, Invalid))
+            is_passing = not isinstance(error, Invalid)
+            followed.was_not_applied(time.monotonic(), is_to_be_tried_again=is_passing)
             return
+        followed.end_faults()
         self._context.applied = frozenset(plan.project_ids())
         for step in (step for step in plan.steps if step.outcome != "same"):
             reason = step.reason and f": {step.reason}"
@@ -25376,7 +25453,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
         ending.start()
         ending.join(STOP_SECONDS)
         if ending.is_alive():
-            log.warning("service: it ends though not all that is under way did")
+            log.warning("service: stopped while work was still under way")
 
     @logged("service: its end")
     def _end(self) -> None:
@@ -26074,8 +26151,8 @@ class Invocation(contextlib.ExitStack):
     def require_store(self) -> None:
         if not os.path.exists(self.settings.db):
             raise Invalid(
-                f"there is no store {self.settings.db}; name the one of serve with --db or "
-                f"{SETTINGS['db'].variable}, or run 'serve', which makes it"
+                f"there is no store at {self.settings.db}; pass the one that serve uses with --db or "
+                f"{SETTINGS['db'].variable}, or run 'serve' to create it"
             )
 
     @functools.cached_property
@@ -26596,7 +26673,7 @@ def _send(
         row.outcome, row.reason = str(item.get("outcome")), str(item.get("reason") or "")
     for row in rows[len(answered) :]:
         row.outcome = "sent"
-        row.reason = "the answer had no room to say what became of it there"
+        row.reason = "the server's answer was too long to include this item"
 
 
 def _carried_out(run: Invocation, plan: Plan) -> list[Step]:
