@@ -22365,10 +22365,10 @@ def _pins_to_import(visit: Visit) -> list[Pin]:
             with context.turn(account.id):
                 if key:
                     return list(projects_at(form.text("server"), key, ask))
-                github = visit.providers["github"]
+                forge = visit.providers["github"]
                 # The operator's token shows the operator's private repositories.
-                token = provider_token(visit.settings, github) if account.is_admin else None
-                return list(repositories_of(user, form.text("what"), github, token, ask))
+                token = provider_token(visit.settings, forge) if account.is_admin else None
+                return list(repositories_of(user, form.text("what"), forge, token, ask))
         if not text:
             raise Invalid(f"{name} is empty." if name else "Choose a file, or paste its text.")
         if is_document(text):
