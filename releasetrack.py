@@ -198,6 +198,10 @@ IDLE_TIMEOUT = 30  # seconds in which a client asks nothing, or reads none of it
 UNSENT_LIMIT = 256 * KIB  # bytes of an answer that are kept in memory until they are read
 REQUESTS_WAITING = 200  # requests of one visitor that wait for a thread; one more is refused
 REQUEST_PATIENCE = 10.0  # seconds that a request waits for a thread before it is refused
+CHUNK_OVERHEAD = 4 * KIB  # bytes of a line between the chunks of a body
+UNSENT_SUM = (
+    32 * MIB
+)  # bytes of a visitor's answers that it has not read, beyond which it gets no more
 ACCEPTED_AT_ONCE = 32  # connections that are accepted before the others are looked at again
 SMALL_BODY = 64 * KIB  # bytes of a body that may always be sent
 BODIES_LIMIT = 32 * MIB  # bytes of all larger bodies that clients are sending at once
@@ -2622,11 +2626,17 @@ class WaitingLine:
 class FairQueue:
     """What waits for the places of a pool, by the visitor for whom it is.
 
-    Next is the visitor that holds the fewest places; of those the one that waits longest for a turn, whether
-    since its first item came or since its last turn. Not safe for threads by itself: its owner has a lock.
+    Next is the visitor that holds the fewest places; of those, strangers come last, and then counts who waits
+    longest for a turn, whether since its first item came or since its last turn. Strangers leave one place
+    for others: they may be any number. Not safe for threads by itself: its owner has a lock.
     """
 
-    def __init__(self, places: int, most_waiting: int) -> None:
+    def __init__(
+        self, places: int, most_waiting: int, is_stranger: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        self._is_stranger = is_stranger
+        self._most_strangers = max(1, places - 1)  # places that they hold together
+        self._strangers = 0
         self._free = places
         self._most_waiting = most_waiting  # items of one visitor
         self._held = Counter[str]()
@@ -2644,15 +2654,21 @@ class FairQueue:
 
     def next_visitor(self) -> str | None:
         """Returns whose turn it is; None as long as nobody may take a place."""
-        ready = [name for name in self._lines if may_hold_another(self._held[name], self._free)]
-        return min(
-            ready, key=lambda name: (self._held[name], self._lines[name].turn_since), default=None
-        )
+        ready = [name for name in self._lines if self._may_take(name)]
+        return min(ready, key=self._order, default=None)
+
+    def _may_take(self, visitor: str) -> bool:
+        if self._is_stranger(visitor) and self._strangers >= self._most_strangers:
+            return False
+        return may_hold_another(self._held[visitor], self._free)
+
+    def _order(self, visitor: str) -> tuple[int, bool, float]:
+        turn_since = self._lines[visitor].turn_since
+        return self._held[visitor], self._is_stranger(visitor), turn_since
 
     def take(self, visitor: str, now: float) -> Any:
         """Give the visitor a place. Returns the item that has waited longest for it."""
-        self._free -= 1
-        self._held[visitor] += 1
+        self._count(visitor, 1)
         line = self._lines[visitor]
         line.turn_since = now
         _, item = line.items.popleft()
@@ -2661,10 +2677,15 @@ class FairQueue:
 
     def release(self, visitor: str) -> None:
         """Take back a place that the visitor was given."""
-        self._free += 1
-        self._held[visitor] -= 1
+        self._count(visitor, -1)
         if not self._held[visitor]:
             del self._held[visitor]
+
+    def _count(self, visitor: str, places: int) -> None:
+        self._free -= places
+        self._held[visitor] += places
+        if self._is_stranger(visitor):
+            self._strangers += places
 
     def remove_waiting(self, before: float) -> list[tuple[str, Any]]:
         """Returns what has waited since ``before`` or longer, with its visitor; it waits no more."""
@@ -3113,6 +3134,11 @@ def _login_networks(address: str) -> dict[str, int]:
         str(ipaddress.ip_network((parsed, bits), strict=False)): times
         for bits, times in _LOGIN_NETWORKS[parsed.version].items()
     }
+
+
+def networks_of(address: str) -> tuple[str, ...]:
+    """The networks of a client, the narrowest first: its own, its home's, its site's."""
+    return tuple(_login_networks(address)) or ("",)
 
 
 class LoginThrottle:
@@ -4110,6 +4136,7 @@ class _StoreConnection(sqlite3.Connection):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self._made_in = os.getpid()
+        self.thread = threading.current_thread()  # that uses it
         super().__init__(*args, **options)
 
     def __del__(self) -> None:
@@ -4461,8 +4488,15 @@ class Database:
             time.sleep(0.02)
 
     def close(self) -> None:
+        """Close the connections, but those of threads that go on: closing what is in use would crash."""
         self._follow_fork()
+        ends_at = time.monotonic() + 0.5
         for db in list(self._connections):
+            if db.thread is not threading.current_thread():
+                with contextlib.suppress(RuntimeError):  # one that another library has started
+                    db.thread.join(max(0.0, ends_at - time.monotonic()))
+                if db.thread.is_alive():
+                    continue
             with contextlib.suppress(sqlite3.Error):
                 db.close()
         self._local = threading.local()
@@ -17473,6 +17507,7 @@ class Visitors:
     _LIMIT = 10_000  # keys and cookies that are remembered
     _SESSION_TOKEN = re.compile(r"=([A-Za-z0-9_-]{43})(?=;|$)")
     _MOST_TOKENS = 5  # of a request that are looked at
+    _FEED_SECRET = re.compile(r"/feeds/([A-Za-z0-9_-]{1,100})\.atom$")
 
     def __init__(self, trusted_proxy: Callable[[], tuple[str, ...]] = tuple) -> None:
         self.trusted_proxy = trusted_proxy
@@ -17482,10 +17517,20 @@ class Visitors:
         """Remember for an hour that a key or a session's token is the account's."""
         self._accepted[secret_hash(secret)] = account_id, time.monotonic()
 
+    def forget(self, secret: str) -> None:
+        """A key or a token that is not valid any more names no account."""
+        self._accepted.pop(secret_hash(secret), None)
+
+    @staticmethod
+    def is_stranger(name: str) -> bool:
+        """Whether the name of a visitor is that of a network."""
+        return name.startswith("network ")
+
     def name_of(self, environ: Mapping[str, Any]) -> str:
-        """Returns the account whose key or cookie was accepted within the hour, else the network."""
+        """Returns the account whose key, cookie or feed was accepted within the hour, else the network."""
         tokens = self._SESSION_TOKEN.findall(environ.get("HTTP_COOKIE", ""))[: self._MOST_TOKENS]
-        for secret in [*keys_given(environ), *tokens]:
+        feeds = self._FEED_SECRET.findall(environ.get("PATH_INFO", ""))
+        for secret in [*keys_given(environ), *tokens, *feeds]:
             account_id, accepted_at = self._accepted.get(secret_hash(secret), ("", 0.0))
             if account_id and time.monotonic() - accepted_at < HOUR:
                 return f"account {account_id}"
@@ -18482,6 +18527,7 @@ def key_account(context: Context, environ: Mapping[str, Any]) -> tuple[str, str]
             secret_hash(secret), functools.partial(context.store.keys.by_secret, secret)
         )
         if not stored:
+            context.visitors.forget(secret)
             continue
         key_id, account_id, networks = stored
         is_for_all = {*read_networks([])} <= {*networks}
@@ -20483,6 +20529,8 @@ class Visit:
         self.session = self.store.sessions.find(self._token) if self._token else None
         if self.session:
             context.visitors.accept(self._token, self.session.account_id)
+        else:
+            context.visitors.forget(self._token)
         self.is_post = environ["REQUEST_METHOD"] == "POST"
         self.takes_file = False  # whether the page's form may bring one
         self.pressed = ""  # the button that was
@@ -24592,6 +24640,7 @@ def feed_page(visit: Visit, secret: str) -> bytes:
     """Of the last 600 releases of an account, or of one of its tags, 30 that are not excluded, as Atom:
     https://www.rfc-editor.org/rfc/rfc4287. 304: nothing is new."""
     account_id, tag = or_404(visit.store.accounts.by_feed(secret))
+    visit.context.visitors.accept(secret, account_id)
     found = visit.store.releases.latest(account_id, 1, tag=tag.id if tag else None, size=600).items
     wanted = (one for one in found if not is_excluded(one.project, one.release))
     entries, left = [_feed_entry(visit, one) for one in itertools.islice(wanted, 30)], 768 * KIB
@@ -25051,7 +25100,8 @@ class FollowedFile:
 
 
 Listener = Callable[[Mapping[str, Any]], None]
-STOP_SECONDS = 6.0  # that the end of a service waits for what is under way
+END_SECONDS = 9  # after a signal to stop, in which the process has to end
+STOP_SECONDS = 5.0  # that the end of a service waits for what is under way
 
 
 def _refuse_taken(what: str, own: Sequence[str], known: Collection[str], pattern: str) -> None:
@@ -25454,6 +25504,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
         ending.join(STOP_SECONDS)
         if ending.is_alive():
             log.warning("service: stopped while work was still under way")
+        self.store.close()
 
     @logged("service: its end")
     def _end(self) -> None:
@@ -25463,7 +25514,6 @@ class Service(contextlib.AbstractContextManager["Service"]):
             thread.join(DOCKER_SECONDS)
         self.helper.close()
         self._own_helper.close()
-        self.store.close()
 
     def health(self) -> dict[str, str]:
         """The state of the store and of the two threads: "ok", "not started" or what is wrong."""
@@ -25524,6 +25574,7 @@ def _request_classes() -> tuple[Any, Any]:
     """waitress' parser of requests, and its answer to those that it refuses, as we have them."""
     import waitress.parser  # only here: a program that embeds the file may have another server
     import waitress.task
+    import waitress.utilities
 
     class ErrorResponse(waitress.task.ErrorTask):
         """A Message, or a page for browsers, to what is refused before it is answered."""
@@ -25567,13 +25618,23 @@ def _request_classes() -> tuple[Any, Any]:
                 if not self._admit(self):
                     self.error = Refusal(429, _TOO_MANY_AT_ONCE, 5)
                     self.completed = True
+            if self.chunked and not self.completed and self._chunk_overhead() > CHUNK_OVERHEAD:
+                self.error = waitress.utilities.BadRequest("Too long a line between chunks")
+                self.completed = True
             if not self.completed or self.empty:
                 return used
             # Where there is no body, waitress would say 100, wait for one, and never answer.
             self.expect_continue, self.rest = False, data[used:]
             return len(data)
 
+        def _chunk_overhead(self) -> int:
+            """Bytes of an unfinished line between chunks, which waitress copies each time that some come."""
+            return len(self.body_rcv.control_line) + len(self.body_rcv.trailer)
+
         def parse_header(self, header_plus: bytes) -> None:
+            # waitress' pattern of a header's line takes a second for 16 KiB that hold one of these.
+            if re.search(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", header_plus):
+                raise waitress.parser.ParsingError("A control character")
             super().parse_header(header_plus)
             has_two_lengths = self.chunked and "CONTENT_LENGTH" in self.headers
             # waitress removes Transfer-Encoding but from HTTP/1.0, where it does not know it.
@@ -25602,22 +25663,34 @@ def _channel_class(most: int, visitors: Visitors) -> Any:
         def __init__(
             self, server: Any, sock: socket.socket, addr: Any, adj: Any, map: Any = None
         ) -> None:
-            self.network = network_of(addr[0])
+            is_proxy = in_networks(addr[0], visitors.trusted_proxy())
+            self.networks = () if is_proxy else networks_of(addr[0])
+            self.visitor = ""  # of its last request
             super().__init__(server, sock, addr, adj, map)
             self.parser_class = functools.partial(parser, admit=self.admit)
             self.request = self.parser_class(adj)  # the first is due at once
-            if (
-                not in_networks(addr[0], visitors.trusted_proxy())
-                and sum(one.network == self.network for one in server.active_channels.values())
-                > most
-            ):
+            if not self._may_connect():
                 self.handle_close()
+
+        def _may_connect(self) -> bool:
+            """Whether this client's networks, however wide, leave connections for others."""
+            channels = self.server.active_channels.values()
+            free = self.adj.connection_limit - len(channels)
+            for network in self.networks:
+                held = sum(network in channel.networks for channel in channels) - 1  # but this one
+                if network == self.networks[0] and held >= most:
+                    return False
+                if not may_hold_another(held, free):
+                    return False
+            return True
 
         def visitor_of(self, request: Any) -> str:
             """For whom a request is whose head is read."""
             if not request.visitor:
                 headers = {f"HTTP_{name}": text for name, text in request.headers.items()}
-                request.visitor = visitors.name_of({"REMOTE_ADDR": self.addr[0], **headers})
+                path = getattr(request, "path", "")  # its first line may be unreadable
+                headers |= {"REMOTE_ADDR": self.addr[0], "PATH_INFO": path}
+                request.visitor = self.visitor = visitors.name_of(headers)
             return str(request.visitor)
 
         def admit(self, request: Any) -> bool:
@@ -25681,8 +25754,9 @@ class Dispatcher:
             threading.Condition(self._lock),
             threading.Condition(self._lock),
         )
-        self._queue = FairQueue(threads, REQUESTS_WAITING)
-        self._quick_queue = FairQueue(1, CONNECTIONS)
+        self._queue = FairQueue(threads, REQUESTS_WAITING, Visitors.is_stranger)
+        self._quick_queue = FairQueue(1, CONNECTIONS, Visitors.is_stranger)
+        self._not_reading = frozenset[str]()  # visitors that leave too much of their answers unread
         self._is_stopping = False
         for number in range(threads):
             self._start_thread(f"web-{number}", self._queue, self._turn)
@@ -25700,15 +25774,24 @@ class Dispatcher:
         with self._lock:
             if self._is_stopping:
                 self._refuse(visitor, channel, Refusal(503, _STOPPING, 5))
-            elif request.error or self._is_quick(request.path):
+            elif request.error or self._is_quick(request):
                 self._add_quick(visitor, channel)
+            elif visitor in self._not_reading:
+                self._refuse(visitor, channel, Refusal(429, _TOO_MANY_AT_ONCE, 5))
             elif not self._queue.add(visitor, channel, time.monotonic()):
                 self._refuse(visitor, channel, Refusal(429, _TOO_MANY_AT_ONCE, 5))
             elif self._queue.next_visitor() is not None:
                 self._turn.notify()
 
-    def refuse_overdue(self) -> None:
-        """Refuse what has waited too long for its turn. To be called every second or two."""
+    def look_after(self, channels: Iterable[Any]) -> None:
+        """Refuse what has waited too long for its turn, and see who reads too little of its answers.
+
+        To be called every second or two, with all connections.
+        """
+        unread = Counter[str]()
+        for channel in channels:
+            unread[channel.visitor] += channel.total_outbufs_len
+        self._not_reading = frozenset(name for name in unread if unread[name] > UNSENT_SUM)
         with self._lock:
             overdue = self._queue.remove_waiting(time.monotonic() - REQUEST_PATIENCE)
             for visitor, channel in overdue:
@@ -25729,8 +25812,11 @@ class Dispatcher:
         with self._lock:
             return not (self._queue.is_idle and self._quick_queue.is_idle)
 
-    def _is_quick(self, path: str) -> bool:
-        root = self._root_path()
+    def _is_quick(self, request: Any) -> bool:
+        """Whether a request is answered without the store of an account."""
+        root, path = self._root_path(), request.path
+        if request.command not in ("GET", "HEAD"):
+            return False
         if path.startswith(f"{root}/"):
             path = path.removeprefix(root)
         path = path.rstrip("/")
@@ -25827,7 +25913,7 @@ def make_server(
                 channel.will_close = True  # by the loop, which does not see one that reads nothing
                 with contextlib.suppress(OSError):
                     channel.socket.shutdown(socket.SHUT_RDWR)
-        server.task_dispatcher.refuse_overdue()
+        server.task_dispatcher.look_after(list(server.active_channels.values()))
         if now % MINUTE < 2:
             trim_memory()
 
@@ -26232,7 +26318,8 @@ def serve(settings: Settings) -> None:
     # With four threads that compute, a page of another account takes 0.3 s, 1.0 s at a millisecond.
     sys.setswitchinterval(0.0002)
     signals = (signal.SIGTERM, signal.SIGINT)
-    with contextlib.suppress(SystemExit), contextlib.ExitStack() as stack:
+    is_ending = threading.Event()
+    with contextlib.ExitStack() as stack:
         service = Service(settings)
         stack.callback(service.stop)
         server, address = make_server(
@@ -26241,13 +26328,14 @@ def serve(settings: Settings) -> None:
         stack.callback(server.close)
 
         def end(*_: Any) -> None:
-            for one in signals:  # a second one would only disturb the end
-                signal.signal(one, signal.SIG_IGN)
-            service.ask_to_stop()
-            raise SystemExit(0)
+            """Raises nothing: whatever the main thread is doing might catch it."""
+            if not is_ending.is_set():
+                is_ending.set()
+                signal.alarm(END_SECONDS)  # ends the process, whatever is under way
+                server.pull_trigger()
 
-        for one in signals:
-            signal.signal(one, end)
+        for number in signals:
+            signal.signal(number, end)
         service.start()
         base_url = service.settings.base_url
         print(f"releasetrack {__version__} listens on {base_url or address}", flush=True)
@@ -26263,7 +26351,12 @@ def serve(settings: Settings) -> None:
                     "--base-url to it.",
                     flush=True,
                 )
-        server.run()
+        while not is_ending.is_set():
+            server.asyncore.loop(timeout=1, map=server._map, use_poll=True, count=1)
+        for number in signals:  # more of them would only disturb the end
+            signal.signal(number, signal.SIG_IGN)
+        service.ask_to_stop()
+        server.task_dispatcher.shutdown()
         send_answers(server, seconds=3)
     print("stopped", flush=True)
 

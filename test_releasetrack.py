@@ -56,6 +56,7 @@ import tempfile
 import threading
 import time
 import tracemalloc
+import types
 import urllib.parse
 import venv
 import wsgiref.validate
@@ -30599,7 +30600,7 @@ def test_browser_list_filters_while_typing(stocked, browser):
     browser.click("[data-all]")
     browser.read("6 selected", ".bulk")
     browser.submit("check")
-    browser.read("6", "[role=status]")
+    browser.read("Nothing to check: all were checked within the last minute", "[role=status]")
     assert browser.property("input[name=q]", "value") == "package-4"
 
 
@@ -30739,7 +30740,7 @@ def test_serve_ends_within_ten_seconds_where_a_thread_hangs(tmp_path):
     process = Process(tmp_path / "a.db", program=program, cwd=PROGRAM.parent)
     began = time.monotonic()
     assert process.end() == 0 and time.monotonic() - began < 15
-    assert "not all that is under way" in process.said()
+    assert "stopped while work was still under way" in process.said()
 
 
 def test_stop_waits_no_longer_than_it_may(world, monkeypatch):
@@ -36114,23 +36115,21 @@ def test_visitor_never_holds_all_threads():
     held = HeldRequests()
     with serving(held) as address, contextlib.ExitStack() as stack:
         stack.callback(held.end.set)
-        for source, share in (("127.0.0.3", 4), ("127.0.0.4", 2), ("127.0.0.5", 1)):
+        for source, share in (("127.0.0.3", 4), ("127.0.0.4", 2)):
             before = len(held.begun)
             for _ in range(20):
                 ask_from(stack, address, source, "/held")
             until(lambda: len(held.begun) == before + share, 5)
         for _ in range(5):
             assert read_answer(ask_from(stack, address, "127.0.0.6", "/x")).status == 200
-        assert held.begun == ["127.0.0.3"] * 4 + ["127.0.0.4"] * 2 + ["127.0.0.5"]
-        begun = len(held.begun)
+        assert held.begun == ["127.0.0.3"] * 4 + ["127.0.0.4"] * 2
         held.end.set()
-        until(lambda: len(held.begun) == 60, 10)
-        assert begun == 7, "those that waited were answered, none was lost"
+        until(lambda: len(held.begun) == 40, 10)  # those that waited were answered, none was lost
 
 
 def test_health_and_refusals_are_answered_while_all_threads_are_held():
     held = HeldRequests()
-    with serving(held, threads=2) as address, contextlib.ExitStack() as stack:
+    with serving(held, threads=3) as address, contextlib.ExitStack() as stack:
         stack.callback(held.end.set)
         for source in ("127.0.0.3", "127.0.0.4"):
             ask_from(stack, address, source, "/held")
@@ -36188,6 +36187,139 @@ def test_visitors_are_accounts_once_a_key_or_cookie_was_accepted(live):
     assert visitors.name_of(proxied) == "network 198.51.100.7"
 
 
+def test_accounts_have_a_place_that_no_number_of_strangers_takes():
+    queue = rt.FairQueue(8, most_waiting=5, is_stranger=lambda name: name.startswith("network"))
+    for number in range(900):
+        queue.add(f"network {number}", number, now=number)
+    begun = 0
+    while (visitor := queue.next_visitor()) is not None:
+        queue.take(visitor, now=1_000)
+        begun += 1
+    assert begun == 7
+    queue.add("account 1", "page", now=2_000)
+    assert queue.next_visitor() == "account 1"
+    queue.take("account 1", now=2_000)
+    queue.release("network 0")
+    queue.add("account 2", "page", now=3_000)
+    assert queue.next_visitor() == "account 2", "before strangers that wait for longer"
+
+
+@pytest.mark.parametrize("character", ["\0", "\x01", "\x7f"])
+def test_header_with_a_control_character_costs_nothing(character):
+    """waitress' pattern took 0.7 s of the thread that serves all connections for each."""
+    head = f"GET /x HTTP/1.1\r\nHost: x\r\nX:{' ' * 15_000}{character}\r\n\r\n".encode()
+    with serving(answering) as address:
+        before = time.process_time()
+        for _ in range(5):
+            assert send_raw(address, head)[0].status == 400
+        assert time.process_time() - before < 1.5
+
+
+def test_line_between_chunks_is_bounded():
+    head = b"POST /1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    long_lines = (b"1;" + b"x" * 9_000, b"0\r\nX: " + b"y" * 9_000)
+    with serving(answering) as address:
+        for line in long_lines:
+            (answer,) = send_raw(address, head + line)
+            assert answer.status == 400 and b"line between chunks" in answer.body
+        (whole,) = send_raw(
+            address,
+            head.replace(b"Host", b"Connection: close\r\nHost")
+            + b"2;a=b\r\nok\r\n0\r\nX: y\r\n\r\n",
+        )
+        assert whole.status == 200
+
+
+def test_key_or_cookie_that_is_not_valid_any_more_names_no_account(live):
+    visitors, port = live.service.visitors, live.address.rpartition(":")[2]
+    visitor = Visitor(live)
+    cookie = {"Cookie": f"releasetrack-{port}={visitor.token}", "Host": live.client.host}
+    account = f"account {live.account.id}"
+    tellings = {"HTTP_X_KEY": live.key}, {"HTTP_COOKIE": f"releasetrack-{port}={visitor.token}"}
+    for is_valid in (True, False):
+        live.client.ask("GET", "/v1/tags")
+        send_raw(live.address, Asked("GET", "/tags", cookie).data())
+        names = {visitors.name_of({"REMOTE_ADDR": "127.0.0.9"} | telling) for telling in tellings}
+        assert names == ({account} if is_valid else {"network 127.0.0.9"})
+        for key in live.store.keys.of_account(live.account.id):
+            live.store.keys.remove(live.account.id, key.name)
+        for session in live.store.sessions.of_account(live.account.id):
+            live.store.sessions.end(live.account.id, session.id)
+
+
+def test_feed_counts_for_the_account_that_it_is_of(live):
+    path = f"/feeds/{live.store.accounts.get(live.account.id).feed_secret}.atom"
+    environ = {"REMOTE_ADDR": "127.0.0.9", "PATH_INFO": path}
+    assert live.service.visitors.name_of(environ) == "network 127.0.0.9"
+    assert send_raw(live.address, Asked("GET", path, {}).data())[0].status == 200
+    assert live.service.visitors.name_of(environ) == f"account {live.account.id}"
+
+
+def test_networks_of_a_site_leave_connections_for_others():
+    with serving(answering) as address, contextlib.ExitStack() as stack:
+        for number in range(1, 5):
+            connected(stack, address, 250, f"127.0.7.{number}")
+        (other,) = connected(stack, address, 1, "127.0.8.1")
+        other.sendall(request_for("/1", more="Connection: close\r\n"))
+        assert read_answer(other).status == 200
+
+
+def test_visitor_that_reads_no_answers_gets_no_more(monkeypatch):
+    monkeypatch.setattr(rt, "UNSENT_SUM", 3 * rt.MIB)
+    with serving(answering) as address, contextlib.ExitStack() as stack:
+        for connection in connected(stack, address, 8, "127.0.0.3"):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
+            connection.sendall(request_for("/1024"))
+
+        def status_for(source: str) -> int:
+            return read_answer(ask_from(stack, address, source, "/1")).status
+
+        until(lambda: status_for("127.0.0.3") == 429, 10)
+        assert status_for("127.0.0.4") == 200
+
+
+def test_store_closes_no_connection_that_another_thread_may_be_using(tmp_path):
+    """It crashed the process."""
+    store, is_reading, ends = rt.Store(str(tmp_path / "a.db")), threading.Event(), threading.Event()
+
+    def read() -> int:
+        store.accounts.count()
+        is_reading.set()
+        ends.wait(30)
+        return store.database.connection.execute("SELECT 7").fetchone()[0]
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(read)
+        assert is_reading.wait(30)
+        store.close()
+        ends.set()
+        assert reading.result(30) == 7
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        closed = store.database.connection
+        store.close()
+        closed.execute("SELECT 1")
+
+
+@pytest.mark.slow
+def test_signal_while_the_service_starts_ends_it(tmp_path):
+    """It was lost in what was being recorded, and the next one was ignored."""
+    db = tmp_path / "releases.db"
+    rt.Store(str(db)).close()
+    with contextlib.closing(sqlite3.connect(db, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        process = subprocess.Popen(
+            [sys.executable, str(PROGRAM), "serve", "--db", str(db), "--port", "0"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        time.sleep(2)  # it waits for the store
+        process.send_signal(signal.SIGTERM)
+        time.sleep(1)
+        other.execute("ROLLBACK")
+    _, errors = process.communicate(timeout=15)
+    assert process.returncode in (0, -signal.SIGTERM) and b"Traceback" not in errors
+
+
 def test_bodies_that_are_being_sent_are_bounded_in_sum_and_by_network():
     held = HeldRequests()
     head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {rt.MIB}\r\n\r\nbegins".encode()
@@ -36240,7 +36372,10 @@ def test_bodies_of_a_visitor_behind_a_proxy_leave_room_for_the_others():
 )
 def test_health_and_files_of_pages_are_quick_below_any_root(root, path, is_quick):
     dispatcher = rt.Dispatcher(1, lambda: root)
-    assert dispatcher._is_quick(path) is is_quick
+    request = types.SimpleNamespace(path=path, command="GET")
+    assert dispatcher._is_quick(request) is is_quick
+    request.command = "POST"
+    assert not dispatcher._is_quick(request), "its refusal is a page, which reads the store"
     dispatcher.shutdown()
 
 
