@@ -25750,10 +25750,8 @@ class Dispatcher:
     def __init__(self, threads: int, root_path: Callable[[], str]) -> None:
         self._root_path = root_path
         self._lock = threading.Lock()
-        self._turn, self._quick_turn = (
-            threading.Condition(self._lock),
-            threading.Condition(self._lock),
-        )
+        self._turn = threading.Condition(self._lock)
+        self._quick_turn = threading.Condition(self._lock)
         self._queue = FairQueue(threads, REQUESTS_WAITING, Visitors.is_stranger)
         self._quick_queue = FairQueue(1, CONNECTIONS, Visitors.is_stranger)
         self._not_reading = frozenset[str]()  # visitors that leave too much of their answers unread
@@ -25831,7 +25829,7 @@ class Dispatcher:
         self._add_quick(visitor, channel)
 
     def _answer(self, queue: FairQueue, turn: threading.Condition) -> None:
-        """Answer what waits, until the end. Ending a request lets one begin at most, which is taken here."""
+        """Answer what waits, until the end. Wakes another thread only where that can begin something."""
         visitor = None
         while True:
             with self._lock:
@@ -25842,6 +25840,8 @@ class Dispatcher:
                         return
                     turn.wait()
                 channel = queue.take(visitor, time.monotonic())
+                if queue.next_visitor() is not None:
+                    turn.notify()
             with logged("web: a request"):
                 channel.service()
 

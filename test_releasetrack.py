@@ -36127,6 +36127,27 @@ def test_visitor_never_holds_all_threads():
         until(lambda: len(held.begun) == 40, 10)  # those that waited were answered, none was lost
 
 
+def test_every_request_begins_as_soon_as_it_may():
+    """An answer that ends may let an account and a stranger begin: both are woken."""
+    held = HeldRequests()
+    visitors = rt.Visitors()
+    visitors.accept("a" * 43, "1")
+    mine = f"Cookie: x={'a' * 43}\r\n"
+    with serving(held, visitors, threads=8) as address, contextlib.ExitStack() as stack:
+        stack.callback(held.end.set)
+        for number in range(7):  # strangers, who leave one place
+            ask_from(stack, address, f"127.0.{number}.9", "/held")
+        until(lambda: len(held.begun) == 7, 5)
+        ask_from(stack, address, "127.0.0.8", "/held", mine)
+        until(lambda: len(held.begun) == 8, 5)
+        ask_from(stack, address, "127.0.0.8", "/held", mine)
+        ask_from(stack, address, "127.0.77.9", "/held")
+        held.end.set()
+        held.end = threading.Event()
+        stack.callback(held.end.set)
+        until(lambda: len(held.begun) == 10, 5)
+
+
 def test_health_and_refusals_are_answered_while_all_threads_are_held():
     held = HeldRequests()
     with serving(held, threads=3) as address, contextlib.ExitStack() as stack:
