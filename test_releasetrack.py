@@ -36128,7 +36128,7 @@ def test_visitor_never_holds_all_threads():
 
 
 def test_every_request_begins_as_soon_as_it_may():
-    """An answer that ends may let an account and a stranger begin: both are woken."""
+    """Of accounts and strangers that wait, when all that is under way ends at once."""
     held = HeldRequests()
     visitors = rt.Visitors()
     visitors.accept("a" * 43, "1")
