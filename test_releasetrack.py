@@ -30774,9 +30774,16 @@ def test_pool_of_daemons_does_what_is_submitted_and_ends():
 
 
 def test_pool_that_ends_begins_nothing_more():
-    pool, ends = rt.DaemonPool(1, "a test"), threading.Event()
-    first, second = (pool.submit(ends.wait, 30) for _ in range(2))
-    threading.Timer(0.1, ends.set).start()
+    pool = rt.DaemonPool(1, "a test")
+    began, may_end = threading.Event(), threading.Event()
+
+    def work(seconds: float) -> bool:
+        began.set()
+        return may_end.wait(seconds)
+
+    first, second = pool.submit(work, 30), pool.submit(work, 30)
+    assert began.wait(30)
+    threading.Timer(0.1, may_end.set).start()
     pool.end()
     assert first.result(30) and second.cancelled()
 
