@@ -5724,6 +5724,21 @@ class Sources(_Part):
         )
         return self.claim([row["id"] for row in abandoned], claimant, now)
 
+    def pass_on(self, due_before: float) -> None:
+        """Have sources that wait longer than others for their turn be checked in the turn of the next account
+        that tracks them: the one whose turn it is may be busy with what is slow."""
+        self._db.write(
+            """
+            UPDATE source
+               SET owner_id = coalesce(
+                   (SELECT min(account_id) FROM project WHERE source_id = source.id AND account_id > owner_id),
+                   (SELECT min(account_id) FROM project WHERE source_id = source.id))
+             WHERE next_check_at < ? AND id NOT IN (SELECT id FROM lease)
+               AND EXISTS (SELECT 1 FROM project WHERE source_id = source.id AND account_id != owner_id)
+            """,
+            (due_before,),
+        )
+
     def bring_forward(self, now: float, interval: float, intervals: Mapping[str, float]) -> None:
         """Have no source wait longer than the interval, or its provider's own among ``intervals``; nor a
         failing one for more than a day: an interval may be shorter than it was, or a clock ahead of time."""
@@ -14099,6 +14114,8 @@ def _lacks_labels(source: Source, provider: Provider) -> bool:
 class Tracker(Worker):
     """Checks sources. ``clock``, ``jitter``: for tests; ``on_turn`` is called once a turn of the loop."""
 
+    _PASS_ON_AFTER = 3.0  # seconds that a source waits in the turn of one of its accounts
+
     def __init__(
         self,
         store: Store,
@@ -14118,6 +14135,7 @@ class Tracker(Worker):
         self.listeners: list[Callable[[Mapping[str, Any]], None]] = []
         self._advisor = Advisor(store, fetcher, clock)
         self._upkeep = Pace(1, LEASE / 3)  # these are on the monotonic clock
+        self._passing_on = Pace(1, self._PASS_ON_AFTER)
         self._rounds = {_ADVISING: Pace(1, 10 * MINUTE), _PICTURING: Pace(1, MINUTE)}
         for (
             pace
@@ -14148,6 +14166,8 @@ class Tracker(Worker):
             self.store.sources.bring_forward(
                 self._clock(), self._settings.poll_interval, self._long_intervals
             )
+        if not self._passing_on.take(time.monotonic()):
+            self.store.sources.pass_on(due_before=self._clock() - self._PASS_ON_AFTER)
         self._hand_out()
         if self.store.database.has_to_compare.is_set() and _JUDGING not in self._busy:
             self._submit(_JUDGING, lambda _: self._apply_pending_rules(), None)

@@ -12717,6 +12717,48 @@ def test_slow_hosts_of_an_account_keep_no_other_account_waiting(world, listen):
         ends.set()
 
 
+def test_source_of_several_accounts_waits_for_none_of_them_alone(world, listen):
+    """It was checked in the turn of the first that tracked it, however busy that one was."""
+    ends, good = threading.Event(), listen((200, "v 1.0"))
+    slow = [listen(lambda seen: ends.wait(30) and (200, "v 1.0")) for _ in range(20)]
+    for host in slow:
+        a_page(world, world.account, host.url)
+    shared = a_page(world, world.account, good.url)
+    other = an_account(world.store, "you@example.org")
+    assert a_page(world, other, good.url).id == shared.id
+    world.store.database.write(
+        "UPDATE source SET next_check_at = next_check_at - 60 WHERE id != ?", (shared.id,)
+    )
+    tracker = world.tracker(rt.Settings(allow_network=("127.0.0.0/8",)))
+    tracker._PASS_ON_AFTER = 0.1
+    tracker._passing_on = rt.Pace(1, 0.1)
+    with at_work(tracker):
+        until(lambda: world.store.sources.get(shared.id).succeeded_at)
+        assert sum(len(host.seen) for host in slow) == tracker._size // 2
+        assert world.store.sources.get(shared.id).owner_id == other.id
+        ends.set()
+
+
+def test_source_is_passed_on_only_where_it_waits_for_its_turn(world):
+    owner, other = world.account, an_account(world.store, "you@example.org")
+    shared = a_page(world, owner, "https://example.org/shared")
+    a_page(world, other, "https://example.org/shared")
+    alone = a_page(world, owner, "https://example.org/alone")
+
+    def owners() -> list[str | None]:
+        return [world.store.sources.get(one.id).owner_id for one in (shared, alone)]
+
+    now = time.time()
+    world.store.sources.pass_on(due_before=now - 60)
+    assert owners() == [owner.id, owner.id], "not due for so long"
+    for expected in (other.id, owner.id, other.id):
+        world.store.sources.pass_on(due_before=now + 60)
+        assert owners() == [expected, owner.id]
+    assert world.store.sources.claim([shared.id], "somebody", now)
+    world.store.sources.pass_on(due_before=now + 60)
+    assert owners() == [other.id, owner.id], "it is being checked"
+
+
 def test_large_answers_are_read_in_turn_by_account(world, listen):
     """An account with many of them kept those of another waiting behind all, in the pool of all checks."""
     large = (200, "v 1.0" + "x" * 2 * rt._LARGE)
