@@ -18,10 +18,12 @@ To embed it in a program of yours: help(releasetrack.Service), and the README.
 The rooms, each using only some of those above it (`grep -n '^# == '` prints where each begins):
     settings        units, limits, and one table of what an operator may choose
     versions        what a version consists of, their order, and which may follow which: no I/O
-    values          frozen dataclasses, errors, times, ids, text of notes, one table of what people choose
+    values          frozen dataclasses, errors, times, ids, one table of what people choose
     limits          rate limits and pacing: arithmetic on a given time
     security        passwords, tokens, signatures, log-in throttling, a process for strangers' texts
+    texts           strangers' HTML as lines, CVEs and breaking changes that it names: no I/O
     store           schema and all SQL; it stores what rules decided
+    workers         threads that have a pool do what the store says is due
     fetching        all outgoing HTTP and mail: deadlines, size bounds, address checks
     providers       one row per provider, and the dialects that they speak: no I/O
     readers         reads the files in which people pin versions: no I/O
@@ -1317,7 +1319,7 @@ def same_releases(
 
 
 # == values ====================================================================
-# What the rooms hand to each other: frozen records and errors; times, ids and the text of notes; and one
+# What the rooms hand to each other: frozen records and errors; times and ids; and one
 # table of what people choose for a project, a destination and an account.
 # Instants are seconds since the epoch; a release's date is RFC 3339 text in UTC.
 
@@ -1560,31 +1562,6 @@ def retry_after_seconds(header: str | None, now: float) -> float:
         )
         return max(0.0, min(wait, DAY))
     return 0.0
-
-
-_DASH = "[-\u2010\u2011\u2013]\u00ad?"
-_CVE = re.compile(f"CVE{_DASH}([0-9]{{4}}){_DASH}([0-9]{{4,10}})(?![0-9])", re.IGNORECASE)
-
-
-def cves_in(*texts: str) -> tuple[str, ...]:
-    """The CVE ids in the texts, in their order, each once; at most ``CVE_LIMIT``."""
-    found = dict.fromkeys(f"CVE-{year}-{number}" for year, number in _CVE.findall("\0".join(texts)))
-    return tuple(itertools.islice(found, CVE_LIMIT))
-
-
-_BREAKING = re.compile(r"\W*(?:breaking(?: \w+)? changes?\b|BREAKING\b)(?P<rest>.*)", re.IGNORECASE)
-
-
-def says_breaking(lines: Iterable[str]) -> bool:
-    """Whether a line of a note announces breaking changes, and neither it nor the next says "none"."""
-    texts = [line for line in lines if line.strip()]
-    for line, following in zip(texts, [*texts[1:], ""]):
-        match = _BREAKING.match(line)
-        if match and not re.match(
-            r"(?i)\W*(?:none|no|n/a|nothing)\b", match["rest"].strip() or following
-        ):
-            return True
-    return any("BREAKING CHANGE" in line for line in texts)
 
 
 def read_json(body: bytes | bytearray) -> Any:
@@ -2918,7 +2895,7 @@ def schedule_jobs(
 
 # == security ==================================================================
 # What keeps strangers out: passwords, tokens and signatures, which addresses may be reached, the throttle
-# of log-ins, the process that reads strangers' files and patterns, and what makes their HTML harmless.
+# of log-ins, and the process that reads strangers' files and patterns.
 
 # OWASP's password storage cheat sheet: of the choices of equal strength the one with the least memory.
 _SCRYPT = {"n": 2**14, "r": 8, "p": 5}
@@ -3477,6 +3454,11 @@ class Helper:
             signal.setitimer(signal.ITIMER_PROF, 0)
 
 
+# == texts =====================================================================
+# What strangers write: their HTML as lines and runs, or as HTML that does no harm; the CVE ids and breaking
+# changes that it names. Pure, and linear in the length of a text: notes come from anybody.
+
+
 # A tag ends at its ">" or where the next "<" begins, so that each character is read once. html.parser takes
 # half a minute for 64 KiB of "<a ", and raises for other notes.
 _MARKUP = re.compile(
@@ -3703,10 +3685,35 @@ def safe_links(markup: str, base: str) -> str:
     return "".join(parts) + markup[position:]
 
 
+_DASH = "[-\u2010\u2011\u2013]\u00ad?"
+_CVE = re.compile(f"CVE{_DASH}([0-9]{{4}}){_DASH}([0-9]{{4,10}})(?![0-9])", re.IGNORECASE)
+
+
+def cves_in(*texts: str) -> tuple[str, ...]:
+    """The CVE ids in the texts, in their order, each once; at most ``CVE_LIMIT``."""
+    found = dict.fromkeys(f"CVE-{year}-{number}" for year, number in _CVE.findall("\0".join(texts)))
+    return tuple(itertools.islice(found, CVE_LIMIT))
+
+
+_BREAKING = re.compile(r"\W*(?:breaking(?: \w+)? changes?\b|BREAKING\b)(?P<rest>.*)", re.IGNORECASE)
+
+
+def says_breaking(lines: Iterable[str]) -> bool:
+    """Whether a line of a note announces breaking changes, and neither it nor the next says "none"."""
+    texts = [line for line in lines if line.strip()]
+    for line, following in zip(texts, [*texts[1:], ""]):
+        match = _BREAKING.match(line)
+        if match and not re.match(
+            r"(?i)\W*(?:none|no|n/a|nothing)\b", match["rest"].strip() or following
+        ):
+            return True
+    return any("BREAKING CHANGE" in line for line in texts)
+
+
 # == store =====================================================================
 # Everything that is remembered, and all SQL. Threads and processes meet here: each thread has its
-# own connection, the writers of a process queue at one lock, work is claimed with a lease, by a
-# Worker. What a method wrote is on the disk when it returns.
+# own connection, the writers of a process queue at one lock, work is claimed with a lease.
+# What a method wrote is on the disk when it returns.
 # No policy: rules decides. SQLite in WAL mode: https://www.sqlite.org/wal.html
 
 
@@ -4037,7 +4044,6 @@ _UPDATE_DESTINATION = f"""
      WHERE id = :id"""
 
 APPLICATION = 1920234091  # "rtrk": marks a database as ours
-JOB_HANGS_AFTER = 10 * MINUTE  # that a job takes, of which most take seconds
 BUSY_TIMEOUT = 3.0  # seconds that a writer waits in its process, and again for other processes
 
 # Faults of the file, its disk, or another process that uses it: https://www.sqlite.org/rescode.html
@@ -7187,6 +7193,11 @@ class Store:
         }
 
 
+# == workers ===================================================================
+# Threads that find what is due in the store and have a pool do it, each job inside one catch: whatever
+# happens is logged, and costs that job alone.
+
+
 @contextlib.contextmanager
 def logged(what: str) -> Iterator[None]:
     """What raises inside is logged and ends here."""
@@ -7196,6 +7207,9 @@ def logged(what: str) -> Iterator[None]:
         log.warning("%s: %s", what, error)
     except BaseException:  # of a listener SystemExit, too
         log.exception("%s: failed", what)
+
+
+JOB_HANGS_AFTER = 10 * MINUTE  # that a job takes, of which most take seconds
 
 
 class DaemonPool:
@@ -8595,7 +8609,7 @@ _CREATED, *SOURCE_LABELS = [
 ]
 
 
-def _oci_labels(project: ProjectRef, reference: str, wanted: Collection[str]) -> Exchange:
+def oci_labels(project: ProjectRef, reference: str, wanted: Collection[str]) -> Exchange:
     """``(the digest of an image, what it says of itself)`` by annotations of its index, or of the first image
     there, or of that one's manifest, or by its configuration, up to where one of the ``wanted`` stands; None
     for what it says where that cannot be read."""
@@ -8677,7 +8691,7 @@ def oci(project: ProjectRef) -> Exchange:
         for tag in [
             tag for tag in dict.fromkeys([*installed, *numbered]) if tag not in project.known
         ][:_DETAILS_PER_CHECK]:
-            digests[tag], labels = yield from _oci_labels(project, tag, [_CREATED])
+            digests[tag], labels = yield from oci_labels(project, tag, [_CREATED])
             dates[tag] = (
                 _any_date((labels or {}).get(_CREATED, "")) or ""
             )  # the image's author wrote it
@@ -10151,9 +10165,9 @@ RASTER_IMAGE = re.compile(
 )  # each called like its media type
 
 
-def picture_of(provider: Provider, owner: str, ask: Callable[[Request], Answer]) -> bytes:
+def picture_of(provider: Provider, owner: str) -> Generator[Request, Answer, bytes]:
     """The picture of an owner, from the provider's own hosts and without its token; b"" if there is no small
-    raster image. Raises ProviderError."""
+    raster image."""
     read, here = provider.dialect.read, urlsplit(provider.site)
     template, *hosts = PICTURES[read]
     request = Request(
@@ -10163,15 +10177,12 @@ def picture_of(provider: Provider, owner: str, ask: Callable[[Request], Answer])
         max_response_bytes=2 * PICTURE_LIMIT,
         hosts=(here.netloc.lower(), *hosts),
     )
-    answer = ask(request)
+    answer = yield request
     with contextlib.suppress(*_UNREADABLE):
         if read is gitlab:  # https://docs.gitlab.com/api/groups/#retrieve-a-group
             url = urljoin(request.url, answer.json()["avatar_url"] + "?width=64")
-            answer = (
-                ask(dataclasses.replace(request, url=url))
-                if urlsplit(url)[:2] == here[:2]
-                else answer
-            )
+            if urlsplit(url)[:2] == here[:2]:
+                answer = yield dataclasses.replace(request, url=url)
         if (
             answer.status == 200
             and len(answer.body) <= PICTURE_LIMIT
@@ -10617,34 +10628,6 @@ def releases_of(
     raise ProviderError(
         f"{provider.title} would need more than {_REQUEST_LIMIT} requests for {name}"
     )
-
-
-def labels_of(
-    provider: Provider,
-    name: str,
-    reference: str,
-    ask: Callable[[Request], Answer],
-    token: str | None,
-) -> Mapping[str, str]:
-    """What an image says of its source, in one to three answers of its registry. Raises ProviderError."""
-    found = dict[str, str]()
-
-    def read(project: ProjectRef) -> Exchange:
-        _, labels = yield from _oci_labels(project, reference, SOURCE_LABELS[:2])
-        if labels is None:
-            raise ProviderError(f"{provider.title} does not show what {name} is built from")
-        found.update((key, labels[key]) for key in SOURCE_LABELS if key in labels)
-        return Listing(())
-
-    site = provider.site.replace("//hub.docker.com", "//registry-1.docker.io")
-    dialect = dataclasses.replace(provider.dialect, read=read)
-    releases_of(
-        dataclasses.replace(provider, site=site, dialect=dialect),
-        name,
-        ask,
-        token if provider.dialect.read is oci else None,
-    )  # else it is for another API
-    return found
 
 
 # Whose notes an image gets: its names, the repositories that its label names and whose releases are not its
@@ -12966,12 +12949,9 @@ def cvss_severity(vector: str) -> str:
     )
 
 
-def read_osv_matches(
-    found: dict[OsvQuery, dict[str, str]],
-    url: str,
-    queries: Iterable[OsvQuery],
-    ask: Callable[[Request], Answer],
-) -> None:
+def osv_matches(
+    found: dict[OsvQuery, dict[str, str]], url: str, queries: Iterable[OsvQuery]
+) -> Generator[Request, Answer, None]:
     """Put into ``found`` the ids of the records that match each query, and when they were modified; one more
     than OSV_RECORDS where there are more. Not of a query that cannot be answered, as one that is wrong, which
     fails its batch, or whose pages do not end. https://google.github.io/osv.dev/post-v1-querybatch/"""
@@ -12989,14 +12969,12 @@ def read_osv_matches(
                 for (ecosystem, name, version), token in batch
             ]
         }
-        answer = ask(
-            Request(
-                f"{url}/v1/querybatch",
-                {"Content-Type": "application/json"},
-                "POST",
-                compact_json(body).encode(),
-                accept_statuses=(400,),
-            )
+        answer = yield Request(
+            f"{url}/v1/querybatch",
+            {"Content-Type": "application/json"},
+            "POST",
+            compact_json(body).encode(),
+            accept_statuses=(400,),
         )
         if answer.status == 400:
             named = re.search("query at index ([0-9]{1,4})", answer.text()[: 4 * KIB])
@@ -13702,6 +13680,16 @@ def _first_records(matches: Mapping[OsvQuery, Mapping[str, str]], query: OsvQuer
     return list(itertools.islice(matches.get(query, ()), OSV_RECORDS))
 
 
+def drive(steps: Generator[Request, Answer, V], ask: Callable[[Request], Answer]) -> V:
+    """Returns what the steps return once their requests are answered. Raises as ``ask`` does."""
+    try:
+        request = next(steps)
+        while True:
+            request = steps.send(ask(request))
+    except StopIteration as end:
+        return end.value
+
+
 class Advisor:
     """Finds out which versions that run are known to be vulnerable, or near their end of life."""
 
@@ -13730,7 +13718,7 @@ class Advisor:
         if settings.osv_url:
             queries = self._due_queries(projects)
             with self._outage("vulnerabilities"):
-                read_osv_matches(matches, settings.osv_url, queries, self._ask_in_round)
+                drive(osv_matches(matches, settings.osv_url, queries), self._ask_in_round)
                 if missing := len({*queries} - matches.keys()):
                     raise ProviderError(f"it did not answer for {pluralize(missing, 'version')}")
             self._read_records(settings.osv_url, records, queries, matches)
@@ -13970,6 +13958,34 @@ class _Conversation:
         self._large.close()
 
 
+def labels_of(
+    provider: Provider,
+    name: str,
+    reference: str,
+    ask: Callable[[Request], Answer],
+    token: str | None,
+) -> Mapping[str, str]:
+    """What an image says of its source, in one to three answers of its registry. Raises ProviderError."""
+    found = dict[str, str]()
+
+    def read(project: ProjectRef) -> Exchange:
+        _, labels = yield from oci_labels(project, reference, SOURCE_LABELS[:2])
+        if labels is None:
+            raise ProviderError(f"{provider.title} does not show what {name} is built from")
+        found.update((key, labels[key]) for key in SOURCE_LABELS if key in labels)
+        return Listing(())
+
+    site = provider.site.replace("//hub.docker.com", "//registry-1.docker.io")
+    dialect = dataclasses.replace(provider.dialect, read=read)
+    releases_of(
+        dataclasses.replace(provider, site=site, dialect=dialect),
+        name,
+        ask,
+        token if provider.dialect.read is oci else None,
+    )  # else it is for another API
+    return found
+
+
 class ImageNotes:
     """Finds the repositories whose releases the tags of images are."""
 
@@ -14189,7 +14205,7 @@ class Tracker(Worker):
         for name in documents.claim_pictures(wanted, self._clock()) if is_on else ():
             with logged(name), contextlib.suppress(ReleasetrackError):
                 _, id_, owner = name.split(" ")
-                image = picture_of(self._providers[id_], owner, self._advisor._ask)
+                image = drive(picture_of(self._providers[id_], owner), self._advisor._ask)
                 documents.put(
                     name, hashlib.sha256(image).hexdigest()[:10] if image else "", image.hex()
                 )
