@@ -3909,7 +3909,7 @@ CREATE TABLE document (
     name TEXT PRIMARY KEY, version TEXT NOT NULL, body TEXT NOT NULL, read_at REAL NOT NULL
 ) STRICT, WITHOUT ROWID;
 PRAGMA application_id = 1920234091;
-PRAGMA user_version = 12;
+PRAGMA user_version = 13;
 """
 # A source goes with its last project and the last image that gets its notes. They go where that is another.
 _TRIGGERS = "".join(
@@ -3973,6 +3973,9 @@ INSERT INTO account SELECT id, type, email, name, password, is_admin, email_noti
                       FROM former ORDER BY rowid;
 DROP TABLE former;
 PRAGMA user_version = 12;
+""",
+    12: """
+PRAGMA user_version = 13;
 """,
 }
 # Created again after a migration; one that drops a column of theirs drops them first. They use no functions
