@@ -5634,14 +5634,27 @@ class Sources(_Part):
             or 0
         )
 
-    def all(self, account_id: str | None = None) -> list[Source]:
+    def tracked(self, account_id: str | None = None) -> list[Source]:
+        """Those of the projects of an account, or of all accounts. Others only give notes to images."""
         return self._db.all(
             Source,
             """
-            SELECT * FROM source_view WHERE :account IS NULL
-                OR id IN (SELECT source_id FROM project WHERE account_id = :account)
+            SELECT * FROM source_view WHERE id IN (
+                   SELECT source_id FROM project WHERE coalesce(:account, account_id) = +account_id)
              ORDER BY provider, key""",
             {"account": account_id},
+        )
+
+    def due_notes(self, image_ids: Collection[int]) -> list[Source]:
+        """Those that are due, that nobody tracks, and that give notes to these images."""
+        return self._db.all(
+            Source,
+            """
+            SELECT * FROM source_view WHERE id IN (
+                   SELECT notes_source_id FROM source WHERE id IN (SELECT value FROM json_each(:images)))
+               AND id NOT IN (SELECT source_id FROM project) AND next_check_at <= :now
+             ORDER BY provider, key""",
+            {"images": compact_json(list(image_ids)), "now": self._db.clock()},
         )
 
     def await_check(self, source_id: int, since: float, seconds: float) -> Source | None:
@@ -7178,12 +7191,15 @@ class Store:
         self.notes.keep_quotas()
 
     def counts(self) -> dict[str, int]:
+        """What there is, waits and fails, by its name as a gauge. Sources that only give notes do not count."""
         (row,) = self.database.rows(
             """
+            WITH tracked AS (
+                SELECT next_check_at, error FROM source WHERE id IN (SELECT source_id FROM project))
             SELECT (SELECT count(*) FROM account) AS accounts, (SELECT count(*) FROM project) AS projects,
-                   (SELECT count(*) FROM source) AS sources,
-                   (SELECT count(*) FROM source WHERE next_check_at <= :now) AS due_sources,
-                   (SELECT count(*) FROM source WHERE error IS NOT NULL) AS failing_sources,
+                   (SELECT count(*) FROM tracked) AS sources,
+                   (SELECT count(*) FROM tracked WHERE next_check_at <= :now) AS due_sources,
+                   (SELECT count(*) FROM tracked WHERE error IS NOT NULL) AS failing_sources,
                    (SELECT count(*) FROM delivery WHERE state = 'pending') AS pending_deliveries,
                    (SELECT count(*) FROM delivery WHERE state = 'pending' AND next_attempt_at <= :now)
                        AS due_deliveries,
@@ -14247,33 +14263,57 @@ class Tracker(Worker):
     def check_all(
         self, wanted: Iterable[Source], report: Callable[[Source, list[Release] | None], None]
     ) -> None:
-        """Check sources now, as many at once as the pool and their hosts allow. Each is reported when its
-        check has ended, with the news; None where none was recorded."""
-        sources, at_host = self.store.sources, Counter[str]()
+        """Check sources now, as many at once as the pool and their hosts allow, and then what is due of those
+        that only give notes to images among them. Each is reported when its check has ended, with the news;
+        None where none was recorded. Those of notes are not reported, as nobody has added them."""
+        sources = list(wanted)
+        self._check_each(sources, report)
+        of_notes = self.store.sources.due_notes([source.id for source in sources])
+        self._check_each(of_notes, lambda source, news: None)
+        self._apply_pending_rules()
+
+    def _check_each(
+        self, wanted: Iterable[Source], report: Callable[[Source, list[Release] | None], None]
+    ) -> None:
+        at_host = Counter[str]()
 
         def turn(source: Source) -> int:
             host = self._hosts.get(source.provider) or host_of(source.name)
             at_host[host] += 1
             return at_host[host]
 
-        def check(source: Source) -> tuple[Source, list[Release] | None]:
-            claimed = sources.claim([source.id], self._claimant, self._clock())
-            news = self.check(claimed[0]) if claimed else None
-            return sources.get(source.id) or source, news
-
         # So that a slow host does not keep the whole pool waiting.
         in_turn = sorted(wanted, key=turn)
         pool = DaemonPool(self._size, "releasetrack-check")
         with self._renewing(lambda: [source.id for source in in_turn]):
             try:
-                for ended in as_completed([pool.submit(check, source) for source in in_turn]):
+                for ended in as_completed([
+                    pool.submit(self._check_or_await, source) for source in in_turn
+                ]):
                     report(*ended.result())
             except BaseException:  # interrupted: what is under way ends within a second
                 self.fetcher.stopping.set()
                 raise
             finally:
                 pool.end()
-        self._apply_pending_rules()
+
+    def _check_or_await(self, before: Source) -> tuple[Source, list[Release] | None]:
+        """``(the source afterwards, the news)``; None for news where no check was recorded in good time.
+
+        A check that another thread or process began, or ended since ``before`` was read, is as good as one of
+        our own; its news are not ours.
+        """
+        sources, ends_at = self.store.sources, time.monotonic() + CHECK_SECONDS
+        while True:
+            source = sources.get(before.id)
+            if source is None or source.checked_at != before.checked_at:
+                return source or before, []
+            claimed = sources.claim([before.id], self._claimant, self._clock())
+            if claimed:
+                news = self.check(claimed[0])
+                return sources.get(before.id) or before, news
+            if time.monotonic() >= ends_at or self.fetcher.stopping.wait(0.2):
+                return before, None
 
     def check(
         self, source: Source, account_id: str = "", ends_at: float = math.inf
@@ -24553,7 +24593,7 @@ _STATUS_NAMES = {
 def status_page(visit: Visit) -> Any:
     if visit.result:
         return visit.result
-    store, sources = visit.store, visit.store.sources.all()
+    store, sources = visit.store, visit.store.sources.tracked()
     facts = {
         _STATUS_NAMES.get(name, name.replace("_", " ")): f"{n}"
         for name, n in store.counts().items()
@@ -25365,7 +25405,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
                 for release in news or ()
             )
 
-        self.tracker.check_all(self.store.sources.all(self.account_of(account).id), report)
+        self.tracker.check_all(self.store.sources.tracked(self.account_of(account).id), report)
         return found
 
     def on_release(self, listener: Listener) -> Listener:
@@ -26966,7 +27006,7 @@ def status_(run: Invocation, settings: Settings) -> tuple[Any, ...]:
     Exit status: 0 serve runs, 1 it does not, 3 it runs, but something fails."""
     run.require_store()
     is_running = is_in_use(settings.db)  # by serve, or for a moment by another command
-    counts, sources = run.store.counts(), run.store.sources.all()
+    counts, sources = run.store.counts(), run.store.sources.tracked()
     checked_at = max((source.checked_at or 0.0 for source in sources), default=0.0)
     facts: dict[str, Any] = {
         "serve": "running" if is_running else "not running",
@@ -27231,6 +27271,19 @@ def providers_(completed: Settings) -> list[dict[str, Any]]:
     ]
 
 
+def _is_to_be_checked(run: Invocation, source: Source) -> bool:
+    """Whether ``check`` can ask now for what is tracked; else it says why not."""
+    if source.provider not in run.service.providers:
+        run.complain(f"{source.provider} {source.name}: {unknown_provider(source.provider)}")
+        return False
+    # Its host asked to wait, or its last check did not end.
+    is_put_off = source.error and (not source.failures or source.error == ABANDONED)
+    if is_put_off and source.next_check_at > time.time() and not run.args.provider:
+        run.complain(f"{source.provider} {source.name}: {source.error}")
+        return False
+    return True
+
+
 @command(
     _ACCOUNT,
     argument("provider", "only this project, as in 'project add'", nargs="?"),
@@ -27245,43 +27298,33 @@ def check_(
     """Check projects now, and print what is new.
     For cron, without serve. Exit status: 0 all is well, 1 it could not run, 2 wrong usage, 3 checks or
     notifications failed; they will be retried."""
-    rows, wanted, ended = list[dict[str, str]](), list[Source](), itertools.count(1)
+    rows, ended = list[dict[str, str]](), itertools.count(1)
+    account_id = run.account.id if args.account or args.provider else None
 
     def report(source: Source, news: list[Release] | None) -> None:
         if news is None:
-            run.complain(
-                f"{source.provider} {source.name}: not checked: another process is checking it, or "
-                "the store is busy"
-            )
+            run.complain(f"{source.provider} {source.name}: not checked; the store is busy")
         elif source.error:
             run.complain(f"{source.provider} {source.name}: {source.error}")
         rows.extend(
             {
                 "provider": source.provider,
                 "name": source.name,
-                "version": one.version,
-                "state": "updated" if one.is_updated else "new",
+                "version": release.version,
+                "state": "updated" if release.is_updated else "new",
             }
-            for one in news or ()
+            for release in news or ()
         )
         left = len(wanted) - next(ended)
         _progress(f"{left} left to check" if left else "")
 
     service.tracker.record_abandoned()
-    sources = run.store.sources.all(run.account.id if args.account or args.provider else None)
+    tracked = run.store.sources.tracked(account_id)
     if args.provider:
         name, provider = (args.name, args.provider) if args.name else (args.provider, None)
-        id_ = service.project_of(run.account, name, provider).source_id
-        sources = [source for source in sources if source.id == id_]
-    for source in sources:
-        # Of a host that asked to wait, or whose last check did not end.
-        is_put_off = source.error and (not source.failures or source.error == ABANDONED)
-        if source.provider not in service.providers:
-            run.complain(f"{source.provider} {source.name}: {unknown_provider(source.provider)}")
-        elif is_put_off and source.next_check_at > time.time() and not args.provider:
-            run.complain(f"{source.provider} {source.name}: {source.error}")
-        else:
-            wanted.append(source)
+        source_id = service.project_of(run.account, name, provider).source_id
+        tracked = [source for source in tracked if source.id == source_id]
+    wanted = [source for source in tracked if _is_to_be_checked(run, source)]
     service.tracker.check_all(wanted, report)
     if not args.provider:
         service.tracker.advise()

@@ -461,6 +461,11 @@ def template_store() -> bytes:
         return pathlib.Path(folder, "template.db").read_bytes()
 
 
+def all_sources(store: rt.Store) -> list[rt.Source]:
+    """Also those that only give notes to images."""
+    return store.database.all(rt.Source, "SELECT * FROM source_view")
+
+
 def check_now(tracker: rt.Tracker, source_id: int) -> tuple[rt.Source, list[rt.Release]] | None:
     """A check of one source, due or not: ``(the source afterwards, the news)``; None if another checks it."""
     found: list[Any] = []
@@ -4353,7 +4358,9 @@ def test_migrations_that_have_landed_are_never_edited():
         parts = db.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name")
         text = " ".join(" ".join(statement for (statement,) in parts).split())
     if PRESENT_SCHEMA in LANDED_SCHEMAS:
-        assert sha256_of(text) == LANDED_SCHEMAS[PRESENT_SCHEMA], "a new one has a number of its own"
+        assert sha256_of(text) == LANDED_SCHEMAS[PRESENT_SCHEMA], (
+            "a new one has a number of its own"
+        )
 
 
 def sha256_of(text: str) -> str:
@@ -12692,7 +12699,7 @@ def test_tracker_hands_out_below_the_limit_of_a_host_and_tends_what_it_has(world
         )
     ]
     assert all(
-        one.next_check_at < now + 9000 for one in world.store.sources.all()
+        one.next_check_at < now + 9000 for one in world.store.sources.tracked()
     )  # no longer than the interval
 
 
@@ -12823,8 +12830,6 @@ def test_check_of_all_works_at_several_hosts_within_their_limits(world, listen):
     servers = {id_: listen(answer).url for id_ in ("one", "two")}
     for id_, name in itertools.product(servers, "abcd"):
         world.store.projects.add(world.account.id, id_, f"o/{name}", f"o/{name}", {})
-    theirs = world.track("github", "o/theirs").source_id
-    assert world.store.sources.claim([theirs], "another", time.time())
     tracker = world.tracker(
         settings=rt.Settings(
             host_limit=2, provider=[f"{id_}=forgejo:{url}" for id_, url in servers.items()]
@@ -12832,17 +12837,13 @@ def test_check_of_all_works_at_several_hosts_within_their_limits(world, listen):
     )
     ended: dict[str, Any] = {}
     tracker.check_all(
-        world.store.sources.all(),
+        world.store.sources.tracked(),
         lambda source, news: ended.update({
             f"{source.provider} {source.name}": (news, source.error and "500" in source.error)
         }),
     )
-    assert ended == {"github o/theirs": (None, None)} | {
-        f"{id_} o/{name}": ([], True) for id_ in servers for name in "abcd"
-    }
-    assert set(most) == {2} and not world.store.database.rows(
-        "SELECT 1 FROM lease WHERE claimant != 'another'"
-    )
+    assert ended == {f"{id_} o/{name}": ([], True) for id_ in servers for name in "abcd"}
+    assert set(most) == {2} and not world.store.database.rows("SELECT 1 FROM lease")
 
 
 def test_check_of_all_holds_no_process_up_with_its_threads(world, listen):
@@ -14737,7 +14738,7 @@ def test_release_of_a_repository_and_of_its_image_is_one_message(noting):
         "nobody else has it checked"
     )
     world.store.projects.remove(other.id)
-    assert not world.store.sources.all()
+    assert not all_sources(world.store)
 
 
 @pytest.mark.parametrize(
@@ -14916,7 +14917,7 @@ def test_repository_that_was_renamed_keeps_its_images(noting):
             tracks
         )
         world.store.projects.remove(image.id)
-        assert [one.name for one in world.store.sources.all()] == ["o/new"] * tracks, tracks
+        assert [one.name for one in all_sources(world.store)] == ["o/new"] * tracks, tracks
 
 
 def test_what_one_user_says_of_an_image_does_not_count_for_another(noting):
@@ -21277,7 +21278,7 @@ def test_private_project_of_an_administrator_serves_no_other_account(world_with,
     mine = [
         world.ask("POST", "/v1/projects", {"provider": "page", "name": name}) for name in tracked
     ]
-    tracker.check_all(world.store.sources.all(), lambda *_: None)
+    tracker.check_all(world.store.sources.tracked(), lambda *_: None)
     assert [
         len(world.ask("GET", f"/v1/projects/{one['id']}/releases")["releases"]) for one in mine
     ] == [1, 0]
@@ -30983,7 +30984,7 @@ def test_commands_leave_unknown_providers_alone_and_wait_for_retry_after(world, 
     assert (
         world.command("check", "--account", "me@example.org", "forge", "acme/app", *flags)[0] == 0
     )
-    assert world.store.sources.claim([world.store.sources.all()[0].id], "another", time.time())
+    assert world.store.sources.claim([world.store.sources.tracked()[0].id], "another", time.time())
     assert re.search(
         "forge acme/app: not checked: .*another process.*store is busy",
         world.command("check", *flags)[2],
@@ -32174,7 +32175,7 @@ def test_hostile_answers_leave_a_small_board_serving(tmp_path, serve, forge, lis
                     f"2.{start}" in [one["version"] for one in found]
                     and len(times) >= 100
                     and all(
-                        (source.checked_at or 0) > began for source in world.store.sources.all()
+                        (source.checked_at or 0) > began for source in world.store.sources.tracked()
                     )
                 )
 
@@ -32184,7 +32185,7 @@ def test_hostile_answers_leave_a_small_board_serving(tmp_path, serve, forge, lis
             assert process.end() == 0
         said = {
             (source.provider, source.name): source.error or ""
-            for source in world.store.sources.all(other.id)
+            for source in world.store.sources.tracked(other.id)
         }
         assert all(
             words in said[provider, name] and bool(words) is bool(said[provider, name])
@@ -32344,7 +32345,7 @@ def test_no_secret_is_logged_or_shown(tmp_path, listen, monkeypatch, caplog):
             expect_errors=True,
         )
     project = store.projects.add(world.account.id, "forge", "o/event", "o/event", {})[0]
-    until(lambda: [one for one in store.sources.all() if one.error])
+    until(lambda: [one for one in store.sources.tracked() if one.error])
     until(lambda: store.sources.claim([project.source_id], "test", time.time()))
     assert store.sources.record_check(
         project.source_id,
@@ -32682,6 +32683,55 @@ def test_quiet_check_says_only_what_fails(world, forge):
     ):
         found, out, err = world.command(*flags, words)
         assert (found, out) == (status, "") and said in err
+
+
+def test_check_takes_what_another_process_checks_for_checked(world, forge):
+    """It was a failure, status 3, by cron each time: "another process is checking it"."""
+    forge.publish("acme/app", "v1.0")
+    flags = ("--provider", forge.flag)
+    ok(world, "project", "add", *MINE, "forge", "acme/app", *flags)
+    (source,) = world.store.sources.tracked()
+    assert world.store.sources.claim([source.id], "another", time.time())
+
+    def end() -> None:
+        until(lambda: "releasetrack-check-0" in {one.name for one in threading.enumerate()})
+        time.sleep(0.3)  # the command waits by then
+        world.store.sources.record_check(
+            source.id, "another", rt.CheckResult(time.time() + rt.HOUR, after={})
+        )
+
+    other = threading.Thread(target=end)
+    other.start()
+    asked = len(forge.listener.seen)
+    assert ok(world, "check", "--quiet", *flags) == ""
+    other.join()
+    assert len(forge.listener.seen) == asked, "it was checked once"
+
+
+def test_source_that_only_gives_notes_fails_nowhere_but_at_its_image(world, forge, listen):
+    """A label may name a repository that is private or gone, and nobody has added it. Each hour check ended with
+    status 3, status and its page listed it as failing, and so did the metrics."""
+    registry = Registry(listen)
+    registry.push("me/app", "1.0.0", source=f"{forge.listener.url}/o/private")
+    image = f"{registry.address}/me/app"
+    flags = ("--provider", f"github=forgejo:{forge.listener.url}")
+    ok(world, "project", "add", *MINE, image, *flags)
+    for _ in range(2):
+        assert ok(world, "check", "--quiet", *flags) == ""
+    (of_notes,) = [source for source in all_sources(world.store) if source.name == "o/private"]
+    assert "404" in of_notes.error, "its check failed"
+    assert [source.name for source in world.store.sources.tracked()] == [image]
+    status, out, _ = world.command("status", "--json")
+    found = json.loads(out)
+    assert (status, found["failing_sources"], found["failing"]) == (1, 0, []), "no serve runs"
+    metrics = world.app.get("/metrics", headers={"X-Key": world.key}).text
+    assert "releasetrack_failing_sources 0\n" in metrics and "releasetrack_sources 1\n" in metrics
+    visitor = world.visitor()
+    page = text_of(visitor.get("/status"))
+    assert "o/private" not in page and "Failing sources 0" in page
+    (project,) = world.store.projects.page(world.account.id, "name", False)[0]
+    assert "o/private" in project.notes_source and "404" in project.notes_state
+    assert "404" in text_of(visitor.get(f"/projects/{project.id}"))
 
 
 def test_check_deletes_deliveries_30_days_after_they_were_sent(world):
