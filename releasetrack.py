@@ -1784,15 +1784,14 @@ SCHEDULE_NAMES = {
 }
 ORIGINS = ("manual", "file", "container", "api")  # of what is known to be installed
 UPDATE_GROUPS = {  # the states of a project in each
-    "behind": ("behind", "new build"),
+    "behind": ("behind", "withdrawn", "new build"),
     "unsure": ("unsure",),
     "quiet": ("skipped", "snoozed"),
-    "unknown": ("unknown", "not compared"),
+    "unknown": ("reading", "unknown", "not compared"),
     "current": ("current",),
 }
-OPEN_STATES = (
-    UPDATE_GROUPS["behind"] + UPDATE_GROUPS["unsure"]
-)  # there may be an update; surest first
+# There is something to do, or may be; the surest first.
+OPEN_STATES = UPDATE_GROUPS["behind"] + UPDATE_GROUPS["unsure"]
 STEPS = ("", "patch", "minor", "major")  # of a version above another
 
 
@@ -2007,8 +2006,6 @@ class Health(Value):
 
 
 SEVERITIES = ("", "low", "moderate", "high", "critical")  # of an advisory; "": unknown
-# Parts of an urgency, which sorts what is installed: from there on vulnerable, or no longer supported.
-VULNERABLE, ENDED = 10_000_000, 1_000_000
 DOUBTS = (
     "possible",
     "notice",
@@ -2045,6 +2042,58 @@ class Advisory(Value):
         )
 
 
+class Urgency(NamedTuple):
+    """Why something should be done about what is installed, the weightiest reason first.
+
+    Lists are sorted by it. Of a project it has the weightiest of each reason at any place.
+    The store has each member as a column.
+    """
+
+    severity: int = 0  # the rank of its worst known vulnerability; 0: none is known
+    is_withdrawn: bool = False  # its provider no longer has it
+    is_ended: bool = False  # its end of life has come
+    fixes_cve: bool = False  # the releases up to the newest name a CVE
+    update_step: int = 0  # to the newest version: its place among STEPS
+    behind: int = 0  # releases up to the newest
+    certainty: int = (
+        0  # that there is an update: the place of the state before the end of OPEN_STATES
+    )
+
+    @property
+    def is_pressing(self) -> bool:
+        """Whether it cannot stay as it is, whether there is an update or not."""
+        return self.severity > 0 or self.is_withdrawn or self.is_ended
+
+
+class UpdateStatus(NamedTuple):
+    """What is decided of all that is installed of a project, as lists of updates show it."""
+
+    update_state: (
+        str  # that of the most urgent: one of those of UPDATE_GROUPS; "": nothing is installed
+    )
+    urgency: Urgency
+    snoozed_until: float | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there may be an update, or it cannot stay as it is."""
+        return self.update_state in OPEN_STATES or self.urgency.is_pressing
+
+    def is_snoozed(self, now: float) -> bool:
+        return self.snoozed_until is not None and self.snoozed_until > now
+
+    def state(self, now: float) -> str:
+        """The ``update_state``, or "snoozed" where it is open."""
+        return "snoozed" if self.is_open and self.is_snoozed(now) else self.update_state
+
+    def group(self, now: float) -> str:
+        """The one of UPDATE_GROUPS that it is listed in: what is pressing is no quiet matter."""
+        state = self.state(now)
+        if self.urgency.is_pressing and state != "snoozed":
+            return "behind"
+        return next(group for group, states in UPDATE_GROUPS.items() if state in states)
+
+
 class Installation(Value):
     """A version of a project that runs somewhere, and how it compares with the project's releases."""
 
@@ -2055,9 +2104,9 @@ class Installation(Value):
     seen_at: float = 0.0
     label: str = ""  # the version that the image itself names
     known_as: str = ""  # the version that a tag such as "latest" is, by its digest or the label
-    state: str = (
-        "not compared"  # yet; "unknown", "current", or one of OPEN_STATES, as rules found it
-    )
+    # As rules found it: "not compared" yet, "reading" (a check that reads such tags is due), "unknown",
+    # "current", or one of OPEN_STATES.
+    state: str = "not compared"
     step: str = ""  # to the newest version: one of STEPS
     line: str = ""  # the newest version with the same first number; "" for none
     newest: str = ""  # and of all
@@ -2072,6 +2121,7 @@ class Installation(Value):
     )
     previous_label: str = ""
     is_rebuilt: bool = False  # the tag itself has a new build
+    is_withdrawn: bool = False  # its provider listed it, and no longer does
     may_follow: str = ""  # a newer version of which nobody knows whether it follows this one
     advisories: tuple[Advisory, ...] = ()  # the worst first
     has_more_advisories: bool = False  # OSV knows more records of it than OSV_RECORDS
@@ -2108,23 +2158,8 @@ class Installation(Value):
         return f"{version} ({self.known_as})" if self.known_as else version
 
     @property
-    def urgency(self) -> int:
-        """How urgent an update is: by what is vulnerable, then what has ended, then by CVEs, by its step, by
-        releases; then a new build, then what is unsure; 0 for none."""
-        ended = self.eol_days is not None and self.eol_days <= 0
-        first = VULNERABLE * max((one.rank for one in self.advisories), default=0) + ENDED * ended
-        if self.state not in OPEN_STATES:
-            return first
-        return first + (
-            1
-            if self.state == "unsure"
-            else (
-                2
-                + min(self.behind, 9999)
-                + 10_000 * STEPS.index(self.step)
-                + 100_000 * bool(self.cve)
-            )
-        )
+    def has_ended(self) -> bool:
+        return self.eol_days is not None and self.eol_days <= 0
 
     def has_digest(self, known: str) -> bool:
         """Whether its image has a digest: an engine may know several of one image, a registry that of the
@@ -2203,23 +2238,45 @@ class Project(Value):
             Health(None, None, 0.0, None, None, False, None),
         )
 
-    @property
-    def most_urgent(self) -> Installation | None:
-        """What is installed and most urgent to update; what is skipped only where nothing else is open."""
-        ranks = {state: -at for at, state in enumerate(OPEN_STATES)}
-        return max(
-            self.installed,
-            default=None,
-            key=lambda one: (
-                ranks.get(self.state_of(one), -9),
-                one.urgency,
-                one.state != "current",
-            ),
+    def urgency_of(self, installation: Installation) -> Urgency:
+        """Why something should be done about an Installation; what is skipped is no reason."""
+        state = self.state_of(installation)
+        urgency = Urgency(
+            severity=max((flaw.rank for flaw in installation.advisories), default=0),
+            is_withdrawn=installation.is_withdrawn,
+            is_ended=installation.has_ended,
+        )
+        if state not in OPEN_STATES:
+            return urgency
+        urgency = urgency._replace(certainty=len(OPEN_STATES) - OPEN_STATES.index(state))
+        if state != "behind":
+            return urgency
+        return urgency._replace(
+            fixes_cve=bool(installation.cve),
+            update_step=STEPS.index(installation.step),
+            behind=installation.behind,
         )
 
     @property
-    def urgency(self) -> int:
-        return max((one.urgency for one in self.installed), default=0)
+    def by_urgency(self) -> list[Installation]:
+        """What is installed, the most urgent to do something about first."""
+        return sorted(self.installed, key=self.urgency_of, reverse=True)
+
+    @property
+    def most_urgent(self) -> Installation | None:
+        """What is installed and most urgent to update; what is skipped only where nothing else is open."""
+
+        def rank(installation: Installation) -> tuple[int, Urgency, bool]:
+            urgency = self.urgency_of(installation)
+            return urgency.certainty, urgency, installation.state != "current"
+
+        return max(self.installed, default=None, key=rank)
+
+    @property
+    def urgency(self) -> Urgency:
+        """The weightiest of each reason, at any place."""
+        urgencies = map(self.urgency_of, self.installed)
+        return Urgency(*map(max, zip(*urgencies))) if self.installed else Urgency()
 
     @property
     def vulnerabilities(self) -> list[Advisory]:
@@ -2231,37 +2288,44 @@ class Project(Value):
         return sorted(found.values(), key=lambda one: -one.rank)
 
     @property
+    def status(self) -> UpdateStatus:
+        most_urgent = self.most_urgent
+        update_state = self.state_of(most_urgent) if most_urgent else ""
+        return UpdateStatus(update_state, self.urgency, self.snoozed_until)
+
+    @property
     def update_state(self) -> str:
         """Of what is installed: "" without any, else the ``state_of`` the most urgent."""
-        return self.state_of(self.most_urgent) if self.most_urgent else ""
+        return self.status.update_state
 
     @property
     def is_open(self) -> bool:
-        """Whether there may be an update, or it is vulnerable or has ended."""
-        return self.update_state in OPEN_STATES or self.urgency >= ENDED
+        return self.status.is_open
 
     def state(self, now: float) -> str:
-        """Its ``update_state``, or "snoozed" where it is open."""
-        return "snoozed" if self.is_open and self.is_snoozed(now) else self.update_state
+        return self.status.state(now)
 
-    def state_of(self, one: Installation) -> str:
+    def state_of(self, installation: Installation) -> str:
         """An Installation's state without a version that is skipped; "skipped" where nothing else is open."""
-        if one.state == "behind" and not self.skips(one.newest):
+        if installation.state == "behind" and not self.skips(installation.newest):
             return "behind"
-        if one.state == "new build" or one.is_rebuilt:
+        if installation.is_withdrawn:
+            return "withdrawn"
+        if installation.state == "new build" or installation.is_rebuilt:
             return "new build"
-        if one.may_follow and not self.skips(one.may_follow):
+        if installation.may_follow and not self.skips(installation.may_follow):
             return "unsure"
-        return "skipped" if one.state in OPEN_STATES else one.state
+        return "skipped" if installation.state in OPEN_STATES else installation.state
 
     def skips(self, version: str) -> bool:
         """Whether a version is the one that is skipped, or another variant of that: 18.1-alpine as 18.1."""
         if not self.skipped_version:
             return False
-        one, skipped = version_parts(version), version_parts(self.skipped_version)
-        return version == self.skipped_version or (
-            bool(one.numbers) and ((one.release, one.counter) == (skipped.release, skipped.counter))
-        )
+        if version == self.skipped_version:
+            return True
+        parts, skipped = version_parts(version), version_parts(self.skipped_version)
+        is_same_release = (parts.release, parts.counter) == (skipped.release, skipped.counter)
+        return bool(parts.numbers) and is_same_release
 
     def at(self, place: str) -> Project:
         return dataclasses.replace(
@@ -2269,7 +2333,7 @@ class Project(Value):
         )
 
     def is_snoozed(self, now: float) -> bool:
-        return self.snoozed_until is not None and self.snoozed_until > now
+        return self.status.is_snoozed(now)
 
     def as_json(self, url: str) -> dict[str, Any]:
         """The contract's Project and beyond it ``source``, without members that are false or empty."""
@@ -3783,8 +3847,8 @@ CREATE TABLE read_release (
     release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE, PRIMARY KEY (account_id, release_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX read_release_of_release ON read_release (release_id);
--- installed: a JSON list of Installations; places: at which anything is installed, a JSON list. update_state,
--- urgency: as of a Project and of its most urgent Installation, which lists of updates sort by.
+-- installed: a JSON list of Installations; places: at which anything is installed, a JSON list.
+-- update_state and what follows it up to certainty: as of an UpdateStatus, which lists of updates sort by.
 -- revision: rises when it or, where it has rules, its releases change; judged_revision: as of its rules.
 -- newest_date: of the newest release, so that lists by it do not read the releases of every project.
 -- is_narrow: lists leave out what its rules exclude, such as an image's 300 other tags.
@@ -3800,14 +3864,22 @@ CREATE TABLE project (
     hold_days INTEGER NOT NULL DEFAULT 0, note TEXT NOT NULL DEFAULT '', newest_date TEXT NOT NULL DEFAULT '',
     is_narrow INTEGER NOT NULL DEFAULT 0 CHECK (is_narrow IN (0, 1)), installed TEXT NOT NULL DEFAULT '[]',
     places TEXT NOT NULL DEFAULT '[]', update_state TEXT NOT NULL DEFAULT '',
-    urgency INTEGER NOT NULL DEFAULT 0, skipped_version TEXT NOT NULL DEFAULT '', snoozed_until REAL,
+    severity INTEGER NOT NULL DEFAULT 0,
+    is_withdrawn INTEGER NOT NULL DEFAULT 0 CHECK (is_withdrawn IN (0, 1)),
+    is_ended INTEGER NOT NULL DEFAULT 0 CHECK (is_ended IN (0, 1)),
+    fixes_cve INTEGER NOT NULL DEFAULT 0 CHECK (fixes_cve IN (0, 1)),
+    update_step INTEGER NOT NULL DEFAULT 0, behind INTEGER NOT NULL DEFAULT 0,
+    certainty INTEGER NOT NULL DEFAULT 0,
+    skipped_version TEXT NOT NULL DEFAULT '', snoozed_until REAL,
     added_at REAL NOT NULL, version_answers TEXT NOT NULL DEFAULT '[]', alerted TEXT NOT NULL DEFAULT '[]',
     UNIQUE (account_id, source_id)
 ) STRICT;
 CREATE INDEX project_of_source ON project (source_id);
 CREATE INDEX project_by_newest ON project (account_id, newest_date);
 CREATE INDEX project_snoozed ON project (snoozed_until) WHERE snoozed_until IS NOT NULL;
-CREATE INDEX project_installed ON project (account_id, urgency) WHERE update_state != '';
+CREATE INDEX project_installed
+    ON project (account_id, severity, is_withdrawn, is_ended, fixes_cve, update_step, behind, certainty)
+ WHERE update_state != '';
 CREATE TRIGGER project_added AFTER INSERT ON project BEGIN
     UPDATE source SET owner_id = NEW.account_id WHERE id = NEW.source_id AND owner_id IS NULL;
 END;
@@ -3975,6 +4047,28 @@ DROP TABLE former;
 PRAGMA user_version = 12;
 """,
     12: """
+DROP INDEX project_installed;
+ALTER TABLE project ADD COLUMN severity INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE project ADD COLUMN
+    is_withdrawn INTEGER NOT NULL DEFAULT 0 CHECK (is_withdrawn IN (0, 1));
+ALTER TABLE project ADD COLUMN is_ended INTEGER NOT NULL DEFAULT 0 CHECK (is_ended IN (0, 1));
+ALTER TABLE project ADD COLUMN fixes_cve INTEGER NOT NULL DEFAULT 0 CHECK (fixes_cve IN (0, 1));
+ALTER TABLE project ADD COLUMN update_step INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE project ADD COLUMN behind INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE project ADD COLUMN certainty INTEGER NOT NULL DEFAULT 0;
+-- Until it is judged again, at once, each project is as the digits of its urgency say.
+UPDATE project
+   SET severity = urgency / 10000000, is_ended = urgency / 1000000 % 10, judged_revision = -1;
+UPDATE project
+   SET fixes_cve = urgency / 100000 % 10, update_step = urgency / 10000 % 10,
+       behind = max(urgency % 10000 - 2, 0)
+ WHERE update_state = 'behind';
+UPDATE project SET certainty = CASE update_state WHEN 'behind' THEN 4 WHEN 'new build' THEN 2 ELSE 1 END
+ WHERE update_state IN ('behind', 'new build', 'unsure');
+ALTER TABLE project DROP COLUMN urgency;
+CREATE INDEX project_installed
+    ON project (account_id, severity, is_withdrawn, is_ended, fixes_cve, update_step, behind, certainty)
+ WHERE update_state != '';
 PRAGMA user_version = 13;
 """,
 }
@@ -4028,11 +4122,15 @@ def _assignments(options: Iterable[Option]) -> str:
     return ", ".join(f"{option.name} = :{option.name}" for option in options)
 
 
+_UPDATE_STATUS = """
+           update_state = :update_state, severity = :severity, is_withdrawn = :is_withdrawn,
+           is_ended = :is_ended, fixes_cve = :fixes_cve, update_step = :update_step, behind = :behind,
+           certainty = :certainty"""
 _UPDATE_PROJECT = f"""
     UPDATE project SET {_assignments(one for one in PROJECT_OPTIONS if one.name != "notes_from")},
            exclude_version_regexp = :exclude_version_regexp, version_answers = :version_answers,
            installed = :installed, places = :places, alerted = :alerted,
-           update_state = :update_state, urgency = :urgency, revision = revision + 1,
+           {_UPDATE_STATUS}, revision = revision + 1,
            is_narrow = :installed != '[]' AND :notify_level != 'all',
            judged_revision = judged_revision + :has_same_rules
      WHERE id = :id"""
@@ -5564,9 +5662,14 @@ def _stored(project: Project) -> dict[str, Any]:
             "installed": compact_json(installed),
             "places": compact_json(sorted({each.place for each in project.installed})),
             "update_state": project.update_state,
-            "urgency": project.urgency,
         }
+        | project.urgency._asdict()
     )
+
+
+def _update_status(row: sqlite3.Row) -> UpdateStatus:
+    urgency = Urgency(*(row[name] for name in Urgency._fields))
+    return UpdateStatus(row["update_state"], urgency, row["snoozed_until"])
 
 
 def _write_verdicts(db: sqlite3.Connection, verdicts: RuleResult, revision: int) -> None:
@@ -5576,10 +5679,9 @@ def _write_verdicts(db: sqlite3.Connection, verdicts: RuleResult, revision: int)
         "ruled_out": compact_json(list(verdicts.ruled_out)),
     }
     if db.execute(
-        """
-            UPDATE project SET installed = :installed, update_state = :update_state, urgency = :urgency,
-                   judged_revision = :revision
-             WHERE id = :id AND revision = :revision""",
+        f"""
+        UPDATE project SET installed = :installed, judged_revision = :revision, {_UPDATE_STATUS}
+         WHERE id = :id AND revision = :revision""",
         values,
     ).rowcount:
         db.execute(
@@ -6335,50 +6437,39 @@ class Projects(_Part):
         place: str | None = None,
         tag: str | None = None,
         text: str | None = None,
-        least: int = 0,
+        *,
+        is_vulnerable: bool = False,
     ) -> dict[str, list[str]]:
         """The ids of projects of which something is installed, most urgent first, by the groups of
-        ``UPDATE_GROUPS``. At a place, with a tag, a text; of an urgency, such as VULNERABLE, and above."""
+        ``UPDATE_GROUPS``. At a place, with a tag, a text; vulnerable ones alone."""
         now = self._db.clock()
-        found = [
-            (row["id"], row["state"], row["urgency"])
-            for row in self._db.rows(
-                """
-            SELECT project.id, urgency,
-                   CASE WHEN (update_state IN ('behind', 'new build', 'unsure') OR urgency >= :ended)
-                        AND snoozed_until > :now THEN 'snoozed' ELSE update_state END AS state
+        rows = self._db.rows(
+            """
+            SELECT project.id, update_state, severity, is_withdrawn, is_ended, fixes_cve, update_step,
+                   behind, certainty, snoozed_until
               FROM project JOIN source ON source.id = source_id
              WHERE account_id = :account AND update_state != ''
                AND (:place IS NULL OR EXISTS (SELECT 1 FROM json_each(places) WHERE value = :place))
                AND (:tag IS NULL OR EXISTS (
                     SELECT 1 FROM project_tag WHERE project_id = project.id AND tag_id = :tag))
                AND (:text = '' OR instr(lower(name), lower(:text)))
-             ORDER BY urgency DESC, name COLLATE NOCASE, project.id
+             ORDER BY severity DESC, is_withdrawn DESC, is_ended DESC, fixes_cve DESC, update_step DESC,
+                      behind DESC, certainty DESC, name COLLATE NOCASE, project.id
             """,
-                {
-                    "account": account_id,
-                    "now": now,
-                    "place": place,
-                    "tag": tag,
-                    "text": search_term(text),
-                    "ended": ENDED,
-                },
-            )
-        ]
+            {"account": account_id, "place": place, "tag": tag, "text": search_term(text)},
+        )
+        statuses = {row["id"]: _update_status(row) for row in rows}
         if place is not None:  # what other places run does not count
-            narrow = self.of_ids(account_id, [id_ for id_, *_ in found], place)
-            narrow.sort(key=lambda one: one.urgency, reverse=True)
-            found = [(one.id, one.state(now), one.urgency) for one in narrow if one.installed]
-        # What is vulnerable or has ended is no quiet matter, whether there is an update or not.
-        grouped = [
-            (id_, "behind" if urgency >= ENDED and state != "snoozed" else state)
-            for id_, state, urgency in found
-            if urgency >= least
-        ]
-        return {
-            group: [id_ for id_, state in grouped if state in states]
-            for group, states in UPDATE_GROUPS.items()
-        }
+            narrowed = [
+                one for one in self.of_ids(account_id, list(statuses), place) if one.installed
+            ]
+            narrowed.sort(key=lambda project: project.urgency, reverse=True)
+            statuses = {project.id: project.status for project in narrowed}
+        groups: dict[str, list[str]] = {group: [] for group in UPDATE_GROUPS}
+        for project_id, status in statuses.items():
+            if status.urgency.severity or not is_vulnerable:
+                groups[status.group(now)].append(project_id)
+        return groups
 
     def with_updates(
         self,
@@ -6386,10 +6477,11 @@ class Projects(_Part):
         with_all: bool = True,
         place: str | None = None,
         tag: str | None = None,
-        least: int = 0,
+        *,
+        is_vulnerable: bool = False,
     ) -> list[Project]:
         """Projects that are behind, the most urgent first, then those unsure; or all that are installed."""
-        groups = self.updates(account_id, place, tag, least=least)
+        groups = self.updates(account_id, place, tag, is_vulnerable=is_vulnerable)
         wanted = groups.values() if with_all else [groups["behind"], groups["unsure"]]
         return self.of_ids(account_id, list(itertools.chain.from_iterable(wanted)))
 
@@ -6429,27 +6521,23 @@ class Projects(_Part):
         }
 
     def count_updates(self, account_id: str | None = None) -> dict[str, int]:
-        """How many projects, of an account or of all, are behind, unsure and so on; without skipped and
-        snoozed. "security" and "major": what the update is, as Installation.urgency has it."""
+        """How many projects, of an account or of all, have an update, are unsure and so on.
+
+        Without skipped and snoozed ones. "security" and "major": what the update is.
+        """
         (row,) = self._db.rows(
             """
             SELECT count(*) FILTER (WHERE update_state IN ('behind', 'new build')) AS behind,
                    count(*) FILTER (WHERE update_state = 'unsure') AS unsure,
-                   count(*) FILTER (WHERE urgency >= :vulnerable) AS vulnerable,
-                   count(*) FILTER (
-                       WHERE update_state = 'behind' AND urgency % :ended >= 100000) AS security,
-                   count(*) FILTER (
-                       WHERE update_state = 'behind' AND urgency % 100000 >= 30000) AS major
+                   count(*) FILTER (WHERE severity > 0) AS vulnerable,
+                   count(*) FILTER (WHERE is_withdrawn) AS withdrawn,
+                   count(*) FILTER (WHERE fixes_cve) AS security,
+                   count(*) FILTER (WHERE update_step = :major) AS major
               FROM project
              WHERE update_state != '' AND (:account IS NULL OR account_id = :account)
                AND coalesce(snoozed_until, 0) <= :now
             """,
-            {
-                "account": account_id,
-                "now": self._db.clock(),
-                "vulnerable": VULNERABLE,
-                "ended": ENDED,
-            },
+            {"account": account_id, "now": self._db.clock(), "major": STEPS.index("major")},
         )
         return dict(row)
 
@@ -13597,7 +13685,7 @@ def report_event(
         found = [
             project
             for project in found
-            if project.urgency >= ENDED or (project.most_urgent and project.most_urgent.cve)
+            if project.urgency.is_pressing or (project.most_urgent and project.most_urgent.cve)
         ]
     if not found:
         return None
@@ -13605,8 +13693,8 @@ def report_event(
     counts = {
         "behind": states["behind"] + states["new build"],
         "unsure": states["unsure"],
-        "vulnerable": sum(project.urgency >= VULNERABLE for project in found),
-        "at the end of life": sum(project.urgency % VULNERABLE >= ENDED for project in found),
+        "vulnerable": sum(project.urgency.severity > 0 for project in found),
+        "at the end of life": sum(project.urgency.is_ended for project in found),
     }
     body = {
         "heading": ", ".join(
@@ -17940,8 +18028,8 @@ def list_updates(call: Call) -> dict[str, Any]:
     if tag and not store.tags.get(call.account_id, tag):
         query.add_problem("tag", f"must be the id of a tag; there is no tag {tag[:60]!r}")
     query.check()
-    least = VULNERABLE if query.flag("vulnerable") else 0
-    groups = store.projects.updates(call.account_id, place, tag, least=least)
+    is_vulnerable = query.flag("vulnerable")
+    groups = store.projects.updates(call.account_id, place, tag, is_vulnerable=is_vulnerable)
     ids = list(
         itertools.chain(*(groups.values() if with_all else [groups["behind"], groups["unsure"]]))
     )
@@ -18355,6 +18443,7 @@ _SAMPLES: dict[str, Any] = {
             "behind",
             "unsure",
             "vulnerable",
+            "withdrawn",
             "security",
             "major",
         ),
@@ -20944,8 +21033,9 @@ class Visit:
         """The marks beside links of the navigation: how much there is, red where it is urgent."""
         updates = self.store.projects.count_updates(account.id)
         unread = self.store.releases.unread(account.id)
-        urgent = updates["security"] or updates["vulnerable"]
-        open_ = updates["behind"] + updates["unsure"] or updates["vulnerable"]
+        pressing = updates["vulnerable"] or updates["withdrawn"]
+        urgent = updates["security"] or pressing
+        open_ = updates["behind"] + updates["unsure"] or pressing
         failing = sum(
             bool(one.failing_since)
             and one.pause == "none"
@@ -21551,7 +21641,7 @@ def updates_page(visit: Visit) -> Page:
                 *_ways_to_scan(visit),
             ],
         )
-    ids = projects.updates(account_id, place, tag, text, VULNERABLE if is_vulnerable else 0)
+    ids = projects.updates(account_id, place, tag, text, is_vulnerable=is_vulnerable)
     groups = {
         name: [
             _update_item(visit, project)
@@ -21889,7 +21979,7 @@ def _update_item(visit: Visit, project: Project) -> Entry:
     """A project on Updates, by what is most urgent. What can be done with it is on its page "update"."""
     one, now = project.most_urgent, visit.store.database.clock()
     assert one
-    urgent = sorted(project.installed, key=lambda each: -each.urgency)[:3]  # the rest on its page
+    urgent = project.by_urgency[:3]  # the rest on its page
     doubtful = next((each for each in (one, *urgent) if each.may_follow), one)  # the first of them
     hints = (
         [f"Snoozed until {visit.moment(project.snoozed_until)}."] if project.is_snoozed(now) else []
@@ -21923,7 +22013,7 @@ def update_page(visit: Visit, project_id: str) -> Page:
     project, then = _project_at(visit, project_id), _next_path(visit, "/updates")
     is_image = visit.context.inventory.rules_of(project).is_image
     items = list[Entry]()
-    for one in sorted(project.installed, key=lambda one: (not one.previous, -one.urgency))[:10]:
+    for one in sorted(project.by_urgency, key=lambda one: not one.previous)[:10]:
         buttons, line = (
             _update_buttons(visit, project, one, then),
             _update_command(project, one, is_image),
@@ -23027,7 +23117,7 @@ def _version_items(
 def _installed_items(visit: Visit, project: Project) -> list[Entry]:
     """The rows of what is installed of a project, the 40 most urgent."""
     items, left_out = list[Entry](), len(project.installed) - 40
-    for one in sorted(project.installed, key=lambda one: (not one.previous, -one.urgency))[:40]:
+    for one in sorted(project.by_urgency, key=lambda one: not one.previous)[:40]:
         buttons = _answer_buttons(visit, project, one.may_follow, True, False)
         buttons |= _update_buttons(visit, project, one)
         buttons |= _quiet_buttons(visit, project, key=project.id) if not items else {}
@@ -26637,7 +26727,6 @@ def _installed_rows(project: Project) -> list[dict[str, Any]]:
             "provider": project.provider,
             "name": project.name,
             **vars(one),
-            "urgency": one.urgency,
             "version": one.shown,
             "seen_at": one.as_json().get("seen_at"),
             "advisories": list(map(str, one.advisories)),
@@ -26678,25 +26767,27 @@ def installed_remove(
 def updates_(run: Invocation, call: Call, args: argparse.Namespace) -> tuple[Any, ...]:
     """List what runs and is vulnerable, at its end of life or behind, then what is unsure.
     JSON is that of /v1/updates."""
-    now, rows = run.store.database.clock(), list[dict[str, Any]]()
+    rows, last_rows = list[dict[str, Any]](), list[dict[str, Any]]()
     tag = run.tag_at(args.tag).id if args.tag else None
     projects = run.store.projects.with_updates(
-        call.account_id, args.all, args.place, tag, VULNERABLE if args.vulnerable else 0
+        call.account_id, args.all, args.place, tag, is_vulnerable=args.vulnerable
     )
-    for project in (one if args.place is None else one.at(args.place) for one in projects):
-        shown = (
-            {"state": project.state(now)} if project.state(now) in UPDATE_GROUPS["quiet"] else {}
-        )
-        rows += [
-            row | shown
-            for row, one in zip(_installed_rows(project), project.installed)
-            if args.all or one.urgency >= ENDED or project.state_of(one) in OPEN_STATES
-        ]
-    if not args.all:
-        rows.sort(key=lambda row: row["state"] == "unsure" and row["urgency"] < ENDED)
-    if args.fail and any(row["state"] in OPEN_STATES or row["urgency"] >= ENDED for row in rows):
-        run.status = 3
-    return {"updates": read_updates(call, projects, args.place), "total_pages": 1}, rows
+    for project in projects:
+        there = project if args.place is None else project.at(args.place)
+        state = there.state(run.store.database.clock())
+        for row, installation in zip(_installed_rows(there), there.installed):
+            is_quiet = state in UPDATE_GROUPS["quiet"]
+            row["state"] = state if is_quiet else there.state_of(installation)
+            is_pressing = there.urgency_of(installation).is_pressing
+            is_open = is_pressing or row["state"] in OPEN_STATES
+            if is_open and args.fail:
+                run.status = 3
+            if args.all:
+                rows.append(row)
+            elif is_open:
+                is_unsure = row["state"] == "unsure" and not is_pressing
+                (last_rows if is_unsure else rows).append(row)
+    return {"updates": read_updates(call, projects, args.place), "total_pages": 1}, rows + last_rows
 
 
 @command(

@@ -3451,6 +3451,7 @@ HOT_QUERIES = {
         lambda b: b.store.releases.latest(b.account.id, is_security=True),
     ),
     "an account's summary": (False, lambda b: b.store.releases.summary(b.account.id)),
+    "an account's updates": (True, lambda b: b.store.projects.updates(b.account.id)),
     "the newest of each": (
         False,
         lambda b: b.store.releases.newest(b.account.id, [b.project.source_id]),
@@ -4069,7 +4070,7 @@ INSERT INTO rows.release VALUES (1,3,'1.0','2026-03-01T10:00:00',0,0,NULL,'',NUL
 CREATE TABLE rows.note (release_id, fingerprint, title, message, url);
 INSERT INTO rows.note VALUES (1,77,'First','What is <b>new</b>','https://example.org/1.0');
 CREATE TABLE rows.project (id, account_id, source_id, email_notification, exclude_prereleases, exclude_updated, exclude_version_regexp, note, hold_days, added_at, newest_date, installed, skipped_version, snoozed_until, notify_level, is_narrow, places, update_state, urgency, version_answers, revision, judged_revision, is_muted);
-INSERT INTO rows.project VALUES ('p','a',3,'weekly',1,1,'[["rc",false]]','a note',7,3.0,'2026-03-02T10:00:00.5','[]','',NULL,'all',0,'[]','',0,'[]',0,0,0), ('q','a',5,'daily',0,0,'[]','',0,4.0,'2026-03-03T10:00:00','[{"place":"näs","version":"16.4","digest":"","origin":"file","seen_at":30.25,"label":"","known_as":"","state":"behind","step":"major","line":"","newest":"17.1","behind":1,"since":"2026-03-03T10:00:00Z","cve":["CVE-2026-2"],"is_other_base":true,"previous":"16.3","previous_digest":"","first_digest":"","previous_label":""}]','17.0',99.0,'minor',1,'["näs"]','behind',3,'[]',1,0,0), ('r','b',5,'daily',0,0,'[]','',0,5.0,'2026-03-03T10:00:00','[]','',NULL,'newer',0,'[]','',0,'[]',0,0,0);
+INSERT INTO rows.project VALUES ('p','a',3,'weekly',1,1,'[["rc",false]]','a note',7,3.0,'2026-03-02T10:00:00.5','[]','',NULL,'all',0,'[]','',0,'[]',0,0,0), ('q','a',5,'daily',0,0,'[]','',0,4.0,'2026-03-03T10:00:00','[{"place":"näs","version":"16.4","digest":"","origin":"file","seen_at":30.25,"label":"","known_as":"","state":"behind","step":"major","line":"","newest":"17.1","behind":1,"since":"2026-03-03T10:00:00Z","cve":["CVE-2026-2"],"is_other_base":true,"previous":"16.3","previous_digest":"","first_digest":"","previous_label":""}]','17.0',99.0,'minor',1,'["näs"]','behind',41130003,'[]',1,0,0), ('r','b',5,'daily',0,0,'[]','',0,5.0,'2026-03-03T10:00:00','[]','',NULL,'newer',0,'[]','',0,'[]',0,0,0);
 CREATE TABLE rows.excluded_release (project_id, release_id);
 INSERT INTO rows.excluded_release VALUES ('p',2);
 CREATE TABLE rows.read_release (account_id, release_id);
@@ -4097,7 +4098,8 @@ INSERT INTO rows.lease VALUES (5,'claimant',95.0);
 CREATE TABLE rows.document (name, version, body, read_at);
 INSERT INTO rows.document VALUES ('osv.dev GHSA-1','v','{}',50.0);
 """
-GONE = {"badge_secret"}  # columns that a migration dropped
+GONE = {"badge_secret", "urgency"}  # columns that a migration dropped
+REMADE = {"judged_revision"}  # that a migration fills anew
 
 
 def old_store(path: pathlib.Path, script: str) -> str:
@@ -4166,7 +4168,7 @@ def test_store_of_an_older_form_is_upgraded_with_everything_that_it_holds(
     with contextlib.closing(sqlite3.connect(path)) as db:
         (number,) = db.execute("PRAGMA user_version").fetchone()
     kept = {
-        table: [{name: row[name] for name in row if name not in GONE} for row in rows]
+        table: [{name: row[name] for name in row if name not in GONE | REMADE} for row in rows]
         for table, rows in before.items()
     }
     with (
@@ -4194,7 +4196,7 @@ def test_store_of_an_older_form_is_upgraded_with_everything_that_it_holds(
         assert rows_of(tmp_path / "restored.db") == before
     assert {
         table: [
-            {name: row[name] for name in old if name in row}
+            {name: row[name] for name in old if name in row and name not in REMADE}
             for row, old in zip(after[table], rows, strict=True)
         ]
         for table, rows in before.items()
@@ -4211,10 +4213,21 @@ def test_store_of_an_older_form_is_used_as_it_was(tmp_path, forge, name):
             and first.tags == ("t",)
             and first.hold_days == 7
         )
-        store.projects.record_verdicts(
-            rt.apply_rules(second, store.releases.known(second.source_id), rt.IMAGES, ())
-        )
-        assert not store.projects.with_pending_rules() and second.installed[0].version == "16.4"
+        assert store.projects.updates("a", is_vulnerable=True)["behind"] == ["q"]
+        assert sql(
+            store,
+            """SELECT id, severity, is_withdrawn, is_ended, fixes_cve, update_step, behind, certainty
+                 FROM project ORDER BY id""",
+        ) == [("p", *[0] * 7), ("q", 4, 0, 1, 1, 3, 1, 4), ("r", *[0] * 7)]
+        assert second.installed[0].version == "16.4"
+        judged = {account_and_id for account_and_id in store.projects.with_pending_rules()}
+        assert judged == {("a", "p"), ("a", "q"), ("b", "r")}, "all are judged again"
+        for account_id, project_id in judged:
+            project = store.projects.get(account_id, project_id)
+            known = store.releases.known(project.source_id)
+            store.projects.record_verdicts(rt.apply_rules(project, known, rt.IMAGES, ()))
+        assert not store.projects.with_pending_rules()
+        assert store.projects.updates("a", is_vulnerable=True)["behind"] == [], "as it is judged"
         assert {one.id: one.state for one in store.outbox.history("a")} == {
             "pending": "pending",
             "retrying": "retrying",
@@ -12226,9 +12239,115 @@ def test_projects_are_sorted_by_urgency():
         project("fix", "1.0", "1.0", "1.0.1", cve={"1.0.1": ("CVE-2026-1",)}),
         project("two majors", "1.0", "2.0", "3.0"),
     ]
-    assert [
-        one.name for one in sorted(found, key=lambda one: one.most_urgent.urgency, reverse=True)
-    ] == ["fix", "two majors", "major", "minor", "patch", "current"]
+    assert [one.name for one in sorted(found, key=lambda one: one.urgency, reverse=True)] == [
+        "fix",
+        "two majors",
+        "major",
+        "minor",
+        "patch",
+        "current",
+    ]
+
+
+def an_installation(place: str = "", rank: int = 0, **about: Any) -> rt.Installation:
+    """Something that is installed, with a known vulnerability of this rank."""
+    severity = rt.SEVERITIES[rank - 1] if rank else ""
+    advisories = (rt.Advisory(f"CVE-{rank}", severity=severity),) if rank else ()
+    return rt.Installation(place, "1.0", advisories=advisories, **about)
+
+
+BEHIND_BY_A_FIX = {
+    "state": "behind",
+    "newest": "2.0",
+    "step": "major",
+    "behind": 3,
+    "cve": ("CVE-2026-1",),
+}
+
+
+@pytest.mark.parametrize(
+    "places, counted",
+    [
+        ([BEHIND_BY_A_FIX], {"behind": 1, "security": 1, "major": 1}),
+        (
+            [BEHIND_BY_A_FIX, {"state": "current", "rank": 5}],
+            {"behind": 1, "security": 1, "major": 1, "vulnerable": 1},
+        ),
+        (
+            [BEHIND_BY_A_FIX | {"step": "patch", "cve": (), "behind": 12_345}],
+            {"behind": 1},
+        ),
+        ([BEHIND_BY_A_FIX | {"newest": "1.5"}], {}),
+        (
+            [BEHIND_BY_A_FIX | {"newest": "1.5"}, {"state": "unsure", "may_follow": "x-2"}],
+            {"unsure": 1},
+        ),
+        ([{"state": "withdrawn", "is_withdrawn": True}], {"withdrawn": 1}),
+        (
+            [BEHIND_BY_A_FIX | {"newest": "1.5", "is_withdrawn": True}],
+            {"withdrawn": 1},
+        ),
+        ([{"state": "current", "eol_days": -3}], {}),
+        ([{"state": "new build", "is_rebuilt": True}], {"behind": 1}),
+    ],
+)
+def test_reasons_of_all_places_count(empty_store, places, counted):
+    """Bug: they were the digits of one number, the highest of all places, so that a place hid others."""
+    account = an_account(empty_store)
+    installed = tuple(an_installation(f"place {n}", **about) for n, about in enumerate(places))
+    project = a_project(
+        empty_store,
+        account,
+        "o/a",
+        installed=installed,
+        skipped_version="1.5",
+        exclude_updated=True,
+    )
+    counts = empty_store.projects.count_updates(account.id)
+    assert {name: count for name, count in counts.items() if count} == counted
+    groups = empty_store.projects.updates(account.id)
+    status = empty_store.projects.get(account.id, project.id).status
+    assert [group for group, ids in groups.items() if ids] == [status.group(NOW)]
+    assert status.is_open or status.update_state == "skipped"
+    empty_store.projects.update(account.id, [project.id], {"snoozed_until": NOW + 9})
+    assert not any(empty_store.projects.count_updates(account.id).values())
+    assert empty_store.projects.updates(account.id)["quiet"] == [project.id]
+
+
+def test_lists_of_updates_have_one_order_whoever_sorts(empty_store):
+    """In SQL for all places, in Python for one: by each reason, before those of less weight."""
+    account = an_account(empty_store)
+    weakest_first = [
+        {"state": "current"},
+        {"state": "unsure", "may_follow": "x-2"},
+        {"state": "new build", "is_rebuilt": True},
+        {"state": "behind", "newest": "2.0", "step": "patch", "behind": 9},
+        {"state": "behind", "newest": "2.0", "step": "patch", "behind": 10_000},
+        {"state": "behind", "newest": "2.0", "step": "minor", "behind": 1},
+        {"state": "behind", "newest": "2.0", "step": "major", "behind": 1},
+        {"state": "behind", "newest": "2.0", "step": "patch", "behind": 1, "cve": ("CVE-2026-1",)},
+        {"state": "current", "eol_days": 0},
+        {"state": "withdrawn", "is_withdrawn": True},
+        {"state": "behind", "newest": "2.0", "is_withdrawn": True},
+        {"state": "current", "eol_days": -1, "is_withdrawn": True},
+        {"state": "current", "rank": 2},
+        {"state": "behind", "newest": "2.0", "rank": 2},
+        {"state": "current", "rank": 5},
+    ]
+    for number, about in enumerate(weakest_first):
+        name = f"{random.Random(number).random()} {number}"
+        a_project(empty_store, account, name, installed=(an_installation("nas", **about),))
+    urgent_first = [str(number) for number in reversed(range(len(weakest_first)))]
+
+    def listed(**narrowed: str) -> list[str]:
+        projects = empty_store.projects.with_updates(account.id, **narrowed)
+        return [project.name.split()[1] for project in projects]
+
+    grouped = [*urgent_first[:-3], "2", "1", "0"]
+    assert listed() == listed(place="nas") == grouped
+    projects = list(empty_store.projects.each(account.id))
+    projects.sort(key=lambda project: project.urgency, reverse=True)
+    assert [project.name.split()[1] for project in projects] == urgent_first
 
 
 def test_changes_are_those_between_two_versions_newest_first():
@@ -20952,7 +21071,7 @@ def test_skipped_version_hides_nothing_else(skipped, mine, state):
         rt.Project.blank("", "github", "o/p"), skipped_version=skipped, installed=(one,)
     )
     assert project.update_state == state and project.at("").state(0.0) == state
-    assert (one.urgency > 0) is (one.state in rt.OPEN_STATES)
+    assert (project.urgency.certainty > 0) is (state in rt.OPEN_STATES)
 
 
 def test_new_build_is_shown_beside_what_is_newer(world, visitor):
@@ -22378,6 +22497,7 @@ def test_summary_counts_what_is_the_account_s(world):
             "behind",
             "unsure",
             "vulnerable",
+            "withdrawn",
             "security",
             "major",
         ],
@@ -22410,6 +22530,7 @@ def test_summary_counts_what_is_the_account_s(world):
         "behind": 0,
         "unsure": 0,
         "vulnerable": 0,
+        "withdrawn": 0,
         "security": 0,
         "major": 0,
     }
@@ -22427,6 +22548,7 @@ def test_summary_counts_what_is_the_account_s(world):
         "behind": 0,
         "unsure": 0,
         "vulnerable": 0,
+        "withdrawn": 0,
         "security": 0,
         "major": 0,
     }
