@@ -12771,31 +12771,27 @@ def _digest_of(release: Release | None) -> str:
 
 @each_read_once()
 def compared(
-    one: Installation, releases: Mapping[str, Release], rules: VersionRules
+    installation: Installation, releases: Mapping[str, Release], rules: VersionRules
 ) -> Installation:
-    """An installation, and how it compares with the releases; final ones are preferred. A tag of an unknown
-    build is taken for the build that it was at first. Of a tag that moves, but latest, the digest decides."""
-    known, known_as = _digest_of(releases.get(one.version)), _known_as(one, releases, rules)
-    digest, mine = known.partition(" ")[0], known_as or one.version
-    first_digest = "" if one.digest else one.first_digest or digest
-    is_rebuilt = bool(digest) and not one.has_digest(known) and digest != first_digest
-    own, newer, state = rules.parts(mine), list[str](), "unknown"
-    is_moving = rules.is_moving(one.version) and (
-        one.version != "latest" or one.has_digest(known) or not known_as
-    )
-    if is_moving:
-        state = "current" if one.digest and digest else "unknown"
-    elif is_comparable(mine, releases, rules):
-        newer, state = newer_versions(mine, releases, rules), "current"
-    found = [version for version in newer if not releases[version].is_prerelease] or newer
-    doubt = doubtful_version(mine, found, releases, rules) if own.numbers and not is_moving else ""
+    """An installation, and how it compares with the releases; final ones are preferred.
+
+    A tag of an unknown build is taken for the build that it was at first. Of a tag that moves, but latest,
+    the digest decides.
+    """
+    known = _digest_of(releases.get(installation.version))
+    known_as, digest = _known_as(installation, releases, rules), known.partition(" ")[0]
+    mine = known_as or installation.version
+    own, release = rules.parts(mine), releases.get(mine)
+    first_digest = "" if installation.digest else installation.first_digest or digest
+    is_other_build = not installation.has_digest(known) and digest != first_digest
     after = dataclasses.replace(
-        one,
+        installation,
         known_as=known_as,
         first_digest=first_digest,
-        is_rebuilt=is_rebuilt,
-        may_follow=doubt,
-        state="new build" if is_rebuilt else "unsure" if doubt else state,
+        is_rebuilt=bool(digest) and is_other_build,
+        is_withdrawn=release is not None and release.gone_at is not None,
+        state="unknown",
+        may_follow="",
         step="",
         line="",
         newest="",
@@ -12804,22 +12800,61 @@ def compared(
         cve=(),
         is_other_base=False,
     )
-    if not found:
-        return after
-    newest, passed = rules.parts(found[-1]), newer[: newer.index(found[-1]) + 1]
-    line = [version for version in found if rules.parts(version).numbers[:1] == own.numbers[:1]]
+    newer = list[str]()
+    if _is_compared_by_digest(installation, known_as, known, rules):
+        is_same = bool(installation.digest) and bool(digest)
+        after = dataclasses.replace(after, state="current" if is_same else "unknown")
+    else:
+        if is_comparable(mine, releases, rules):
+            newer = newer_versions(mine, releases, rules)
+            after = dataclasses.replace(after, state="current")
+        finals = [version for version in newer if not releases[version].is_prerelease]
+        if own.numbers:
+            doubt = doubtful_version(mine, finals or newer, releases, rules)
+            after = dataclasses.replace(after, may_follow=doubt)
+    if newer:
+        return _behind(after, newer, releases, rules)
+    if after.is_withdrawn:
+        return dataclasses.replace(after, state="withdrawn")
+    if after.is_rebuilt:
+        return dataclasses.replace(after, state="new build")
+    return dataclasses.replace(after, state="unsure" if after.may_follow else after.state)
+
+
+def _is_compared_by_digest(
+    installation: Installation, known_as: str, known: str, rules: VersionRules
+) -> bool:
+    """Whether it is a tag that moves; of "latest" the version decides, where only that is known."""
+    if not rules.is_moving(installation.version):
+        return False
+    return installation.version != "latest" or installation.has_digest(known) or not known_as
+
+
+def _behind(
+    installation: Installation,
+    newer: Sequence[str],
+    releases: Mapping[str, Release],
+    rules: VersionRules,
+) -> Installation:
+    """An installation that is behind the last of the ``newer`` versions, or the last final one of them."""
+    mine = installation.compared_as
+    own = rules.parts(mine)
+    offered = [version for version in newer if not releases[version].is_prerelease] or newer
+    newest = offered[-1]
+    parts, passed = rules.parts(newest), newer[: newer.index(newest) + 1]
+    line = [version for version in offered if rules.parts(version).numbers[:1] == own.numbers[:1]]
+    step = version_steps([newest], [mine])[newest]
     cves = dict.fromkeys(cve for version in passed for cve in releases[version].cve)
     return dataclasses.replace(
-        after,
+        installation,
         state="behind",
-        step=version_steps([found[-1]], [mine])[found[-1]]
-        or ("patch" if newest.product == own.product else "major"),
+        step=step or ("patch" if parts.product == own.product else "major"),
         line=line[-1] if line else "",
-        newest=found[-1],
+        newest=newest,
         behind=len(passed),
         since=min(releases[version].date or "" for version in passed),
         cve=tuple(cves)[:CVE_LIMIT],
-        is_other_base=newest.base != own.base,
+        is_other_base=parts.base != own.base,
     )
 
 
@@ -13590,46 +13625,74 @@ def release_events(
     return events + list(map(single, wanted))
 
 
+def _and_more(words: Sequence[str], listed: int = 3) -> str:
+    return ", ".join(words[:listed]) + (" and more" if len(words) > listed else "")
+
+
+def _doubt_words(version: str) -> str:
+    return f"{version} may follow it; the tags may have changed"
+
+
+def _lag_words(project: Project, installation: Installation) -> str:
+    """What an installation is, and what is newer."""
+    words = f"You run {installation.shown}"
+    if installation.place:
+        words += f" on {installation.place}"
+    if installation.is_withdrawn:
+        words += ", which was withdrawn"
+    state = project.state_of(installation)
+    if state == "behind":
+        count = pluralize(installation.behind, "release")
+        words += f": {installation.newest} is {count} ahead ({installation.step})"
+        return words + (f", fixing {_and_more(installation.cve)}" if installation.cve else "")
+    if state == "new build":
+        return f"{words}, of which there is a new build"
+    return f"{words}: {_doubt_words(installation.may_follow)}" if state == "unsure" else words
+
+
+def _flaw_words(flaws: Sequence[Advisory]) -> str:
+    words = f"Known: {_and_more(list(map(str, flaws)))}"
+    ended = sum(1 for flaw in flaws if flaw.is_ended)
+    return f"{words}; the update ends {ended} of {len(flaws)}" if ended else words
+
+
+def _words_of_others(project: Project, urgent: Installation) -> list[str]:
+    """Sentences on what is installed elsewhere than the most urgent."""
+    others = [other for other in project.installed if other.place != urgent.place]
+    is_unsure = project.state_of(urgent) == "unsure"
+    words_of_states = {
+        "Withdrawn": ("withdrawn",),
+        "Also behind": ("behind", "new build"),
+        "Also unsure" if is_unsure else "Unsure": ("unsure",),
+    }
+    sentences = []
+    for words, states in words_of_states.items():
+        places = {other.place or "here": 0 for other in others if project.state_of(other) in states}
+        if places:
+            sentences.append(f"{words}: {', '.join(places)}")
+    return sentences
+
+
 def update_words(project: Project) -> str:
     """What a project's most urgent installation is behind, or may be, and where others are."""
-    one = project.most_urgent
-    if one is None:
+    urgent = project.most_urgent
+    if urgent is None:
         return ""
-    at, state = f" on {one.place}" if one.place else "", project.state_of(one)
-    cves = ", ".join(one.cve[:3]) + (" and more" if len(one.cve) > 3 else "")
-    said = f"You run {one.shown}{at}"
-    if state == "behind":
-        said += f": {one.newest} is {pluralize(one.behind, 'release')} ahead ({one.step})"
-        said += (f", fixing {cves}" if cves else "") + (
-            f". Of {one.shown} there is a new build" if one.is_rebuilt else ""
-        )
-    elif state == "new build":
-        said += ", of which there is a new build"
-    if one.may_follow and not project.skips(one.may_follow):
-        said += ":" if state == "unsure" else "."
-        said += f" {one.may_follow} may follow it; the tags may have changed"
-    if flaws := project.vulnerabilities:
-        ended = [one for one in flaws if one.is_ended]
-        said += f". Known: {', '.join(map(str, flaws[:3]))}" + (
-            " and more" if len(flaws) > 3 else ""
-        )
-        said += f"; the update ends {len(ended)} of {len(flaws)}" if ended else ""
-    for each in project.installed:
-        if each.eol_days is not None and each.eol_days <= 90:
-            said += f". The end of life of {each.shown} " + (
-                "has come" if each.eol_days <= 0 else f"is on {each.eol}"
-            )
-    for words, states in (
-        ("Also behind", ("behind", "new build")),
-        ("Also unsure" if state == "unsure" else "Unsure", ("unsure",)),
-    ):
-        places = dict.fromkeys(
-            each.place or "here"
-            for each in project.installed
-            if each.place != one.place and project.state_of(each) in states
-        )
-        said += f". {words}: {', '.join(places)}" if places else ""
-    return said + "."
+    state = project.state_of(urgent)
+    sentences = [_lag_words(project, urgent)]
+    if urgent.is_rebuilt and state == "behind":
+        sentences.append(f"Of {urgent.shown} there is a new build")
+    if urgent.may_follow and state != "unsure" and not project.skips(urgent.may_follow):
+        sentences.append(_doubt_words(urgent.may_follow))
+    if project.vulnerabilities:
+        sentences.append(_flaw_words(project.vulnerabilities))
+    for installation in project.installed:
+        if installation.has_ended:
+            sentences.append(f"The end of life of {installation.shown} has come")
+        elif installation.eol_days is not None and installation.eol_days <= 90:
+            sentences.append(f"The end of life of {installation.shown} is on {installation.eol}")
+    sentences += _words_of_others(project, urgent)
+    return ". ".join(sentences) + "."
 
 
 def reminder(subscriber: Subscriber, now: float, settings: Settings) -> Event:
@@ -13690,11 +13753,13 @@ def report_event(
     if not found:
         return None
     states = Counter(project.update_state for project in found)
+    reasons = [project.urgency for project in found]
     counts = {
         "behind": states["behind"] + states["new build"],
         "unsure": states["unsure"],
-        "vulnerable": sum(project.urgency.severity > 0 for project in found),
-        "at the end of life": sum(project.urgency.is_ended for project in found),
+        "vulnerable": sum(1 for urgency in reasons if urgency.severity),
+        "withdrawn": sum(1 for urgency in reasons if urgency.is_withdrawn),
+        "at the end of life": sum(1 for urgency in reasons if urgency.is_ended),
     }
     body = {
         "heading": ", ".join(
@@ -21620,7 +21685,7 @@ _FROM_FILE = [("/projects/import", "Import")]
 
 @page_at("/updates")
 def updates_page(visit: Visit) -> Page:
-    """What is installed and vulnerable, ended or behind, the most urgent first, and what is unsure."""
+    """What is vulnerable, withdrawn, ended or behind, the most urgent first, and what is unsure."""
     query, projects, account_id = visit.query, visit.store.projects, visit.account.id
     text, place, tag = (query.text(name) for name in ("q", "place", "tag"))
     number, is_vulnerable, places = (
@@ -21748,8 +21813,9 @@ def _doubt(one: Installation) -> list[str]:
 
 
 def _risk_marks(project: Project) -> list[tuple[str, ...]]:
-    """What is vulnerable, and what is near its end of life, of what is installed."""
+    """What is vulnerable, withdrawn, or near its end of life, of what is installed."""
     flaws, marks = project.vulnerabilities, list[tuple[str, ...]]()
+    withdrawn = [one for one in project.installed if one.is_withdrawn]
     if flaws:
         ended, words = (
             sum(bool(one.is_ended) for one in flaws),
@@ -21762,6 +21828,9 @@ def _risk_marks(project: Project) -> list[tuple[str, ...]]:
             "",
             f"By osv.dev: {', '.join(map(str, flaws))}",
         ))
+    if withdrawn:
+        versions = ", ".join(dict.fromkeys(one.shown for one in withdrawn))
+        marks.append(("bad", "withdrawn", "", f"No longer listed: {versions}"))
     ends = {one.eol: one.eol_days for one in project.installed if one.eol_days is not None}
     return marks + [
         (
@@ -21814,6 +21883,8 @@ def _advice_hints(visit: Visit, project: Project, one: Installation) -> list[str
 def _installation_item(visit: Visit, project: Project, one: Installation) -> Entry:
     hints, is_behind = _doubt(one), one.state == "behind"
     since = f"?since={quote(one.compared_as, safe='')}" if len(project.installed) > 1 else ""
+    if one.is_withdrawn:
+        hints.insert(0, f"{one.shown} was withdrawn: its provider no longer lists it.")
     marks = _those(
         (is_behind and one.cve, "bad", pluralize(len(one.cve), "CVE"), "", ", ".join(one.cve)),
         (
@@ -26762,10 +26833,10 @@ def installed_remove(
     switch("--vulnerable", "only what has a known vulnerability"),
     switch("--fail", "exit with status 3 if there are updates"),
     columns="provider name* place* version* state* step* line newest* behind cve may_follow* "
-    "is_rebuilt advisories* eol*",
+    "is_rebuilt is_withdrawn advisories* eol*",
 )
 def updates_(run: Invocation, call: Call, args: argparse.Namespace) -> tuple[Any, ...]:
-    """List what runs and is vulnerable, at its end of life or behind, then what is unsure.
+    """List what runs and is vulnerable, withdrawn, at its end of life or behind, then what is unsure.
     JSON is that of /v1/updates."""
     rows, last_rows = list[dict[str, Any]](), list[dict[str, Any]]()
     tag = run.tag_at(args.tag).id if args.tag else None

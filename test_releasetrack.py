@@ -12249,6 +12249,26 @@ def test_projects_are_sorted_by_urgency():
     ]
 
 
+@pytest.mark.parametrize(
+    "mine, versions, state, newest",
+    [
+        ("2.0", ("1.0", "2.0!"), "withdrawn", ""),
+        ("2.0", ("2.0!",), "withdrawn", ""),
+        ("2.0", ("1.0", "2.0!", "2.1"), "behind", "2.1"),
+        ("2.0", ("1.0", "2.0!", "2.1!"), "withdrawn", ""),
+        ("2.0", ("1.0!", "2.0"), "current", ""),
+        ("1.0", ("1.0", "2.0!"), "current", ""),
+        ("v2.0", ("1.0", "2.0!"), "current", ""),
+    ],
+)
+@pytest.mark.parametrize("rules", [rt.GENERIC, rt.IMAGES], ids=["generic", "images"])
+def test_version_that_is_no_longer_listed_was_withdrawn(rules, mine, versions, state, newest):
+    """Bug: who ran it was told that it is current."""
+    found = rt.compared(rt.Installation("nas", mine), known_of(*versions, rules=rules), rules)
+    assert (found.state, found.newest) == (state, newest)
+    assert found.is_withdrawn is (f"{mine}!" in versions)
+
+
 def an_installation(place: str = "", rank: int = 0, **about: Any) -> rt.Installation:
     """Something that is installed, with a known vulnerability of this rank."""
     severity = rt.SEVERITIES[rank - 1] if rank else ""
@@ -21087,7 +21107,7 @@ def test_new_build_is_shown_beside_what_is_newer(world, visitor):
     (mine,) = world.ask("GET", "/v1/updates")["updates"][0]["installed"]
     assert (mine["state"], mine["is_rebuilt"]) == ("behind", True) and world.command("updates")[
         1
-    ].endswith("\t-\t-\tyes\t-\t-\n")
+    ].endswith("\t-\t-\tyes\t-\t-\t-\n")
     assert rt.update_words(world.store.projects.get(world.account.id, hub.id)) == (
         "You run 1.27.3 on nas: 1.29.1 is 1 release ahead (minor). Of 1.27.3 there is a new build."
     )
@@ -21106,6 +21126,73 @@ def test_new_build_is_shown_beside_what_is_newer(world, visitor):
         f'updated ["nas","1.27.3","{digests[0]}","manual"]',
     )
     assert states_of(world, "?all") == {"library/nginx": "skipped"}
+
+
+def test_what_was_withdrawn_is_shown_before_all_but_what_is_vulnerable(world, visitor):
+    names = ("behind", "withdrawn", "vulnerable", "withdrawn-and-behind")
+    for name in names:
+        project = world.track("github", f"o/{name}", release("1.0"), release("2.0"))
+        mine = rt.Installation("nas", "1.0" if name in ("behind", "vulnerable") else "2.0")
+        world.service.inventory.record(project, mine)
+        after = {"1.0": release("1.0"), "2.0": release("2.0")}
+        if name.startswith("withdrawn"):
+            after["2.0"] = dataclasses.replace(after["2.0"], gone_at=world.store.database.clock())
+        if name == "withdrawn-and-behind":
+            after["3.0"] = release("3.0")
+        world.record(project.source_id, after=after)
+        world.service.inventory.compare(world.account.id, [project.id])
+        if name == "vulnerable":
+            flaw = rt.Advisory("CVE-2026-9", severity="low")
+            world.store.projects.record_advice(
+                project,
+                lambda project: (
+                    dataclasses.replace(
+                        project,
+                        installed=(dataclasses.replace(project.installed[0], advisories=(flaw,)),),
+                    ),
+                    None,
+                ),
+            )
+    assert states_of(world) == {
+        "o/vulnerable": "behind",
+        "o/withdrawn-and-behind": "behind",
+        "o/withdrawn": "withdrawn",
+        "o/behind": "behind",
+    }
+    assert list(states_of(world)) == [
+        "o/vulnerable",
+        "o/withdrawn-and-behind",
+        "o/withdrawn",
+        "o/behind",
+    ]
+    listed = text_of(visitor.get("/updates"))
+    assert (
+        "2 withdrawn" in listed and "2.0 was withdrawn: its provider no longer lists it." in listed
+    )
+    assert listed.count("was withdrawn") == 2
+    (installed,) = world.ask("GET", "/v1/updates")["updates"][2]["installed"]
+    assert (installed["state"], installed["is_withdrawn"]) == ("withdrawn", True)
+    assert world.ask("GET", "/v1/summary")["withdrawn"] == 2
+    status, out, _ = world.command("updates", "--fail")
+    assert status == 3 and [line.split("\t")[4] for line in out.splitlines()] == [
+        "behind",
+        "behind",
+        "withdrawn",
+        "behind",
+    ]
+    words = [rt.update_words(project) for project in world.store.projects.each(world.account.id)]
+    assert words == [
+        "You run 1.0 on nas: 2.0 is 1 release ahead (major).",
+        "You run 1.0 on nas: 2.0 is 1 release ahead (major). Known: CVE-2026-9 (low).",
+        "You run 2.0 on nas, which was withdrawn.",
+        "You run 2.0 on nas, which was withdrawn: 3.0 is 1 release ahead (major).",
+    ]
+    topic = dataclasses.replace(world.topic(), is_security_only=True)
+    projects = world.store.projects.with_updates(world.account.id)
+    report = rt.report_event(topic, world.account, projects, MONDAY, rt.Settings())
+    assert report and report.body["heading"] == (
+        "2 projects are behind, 1 project is vulnerable, 2 projects are withdrawn"
+    )
 
 
 @pytest.mark.parametrize(
