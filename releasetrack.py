@@ -2391,12 +2391,12 @@ class Source(Health):
     alert_sent: bool  # its accounts were notified that it keeps failing
     etag_url: str | None  # the request that ``etag`` belongs to
     etag: str | None  # of its answer; or that one's Last-Modified, where it had no ETag
-    is_trusted: bool  # administrators alone track it
+    is_trusted: bool  # administrators alone use it
     former_name: str = ""  # before it was renamed there
     notes_from: str = ""  # of an image "provider name" or "none", as a person chose
     notes_source_id: int | None = None  # whose notes it gets
     labels: str = ""  # JSON: what the newest tag says of itself, and "of" which; "": not known
-    owner_id: str | None = None  # the account whose turn it is checked in; None for one of notes
+    owner_id: str | None = None  # the account in whose turn it is checked
 
 
 class Destination(Value):
@@ -3812,7 +3812,7 @@ CREATE TABLE second_factor (
     last_step INTEGER NOT NULL, recovery_codes TEXT NOT NULL
 ) STRICT;
 -- An id is never used twice: a check that is under way would record its result under another source.
--- owner_id: the account in whose turn it is checked, the first that tracks it. former_name: before it was
+-- owner_id: the account in whose turn it is checked, the first that uses it. former_name: before it was
 -- renamed there. notes_source_id, notes_state: whose notes an image gets, and what is wrong with them.
 CREATE TABLE source (
     id INTEGER PRIMARY KEY AUTOINCREMENT, provider TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL,
@@ -3880,14 +3880,6 @@ CREATE INDEX project_snoozed ON project (snoozed_until) WHERE snoozed_until IS N
 CREATE INDEX project_installed
     ON project (account_id, severity, is_withdrawn, is_ended, fixes_cve, update_step, behind, certainty)
  WHERE update_state != '';
-CREATE TRIGGER project_added AFTER INSERT ON project BEGIN
-    UPDATE source SET owner_id = NEW.account_id WHERE id = NEW.source_id AND owner_id IS NULL;
-END;
-CREATE TRIGGER project_passed_on AFTER DELETE ON project BEGIN
-    UPDATE source
-       SET owner_id = (SELECT account_id FROM project WHERE source_id = OLD.source_id ORDER BY rowid LIMIT 1)
-     WHERE id = OLD.source_id AND owner_id = OLD.account_id;
-END;
 -- What a project's rules exclude.
 CREATE TABLE excluded_release (
     project_id TEXT NOT NULL REFERENCES project ON DELETE CASCADE,
@@ -4006,16 +3998,72 @@ END;"""
         ),
     )
 )
-_FORMER_TRIGGER = """
+
+
+def _keep_owner(source_id: str) -> str:
+    """A statement: the source keeps its owner while that account tracks it, or an image that it gives notes to.
+
+    Else the first other such account owns it. Those that track it come before those of images.
+    """
+    of_image = f"""
+           FROM source AS image JOIN project ON project.source_id = image.id
+          WHERE image.notes_source_id = {source_id}"""
+    return f"""
+    UPDATE source SET owner_id = coalesce(
+        (SELECT account_id FROM project WHERE source_id = {source_id} ORDER BY rowid LIMIT 1),
+        (SELECT account_id{of_image} ORDER BY project.rowid LIMIT 1))
+     WHERE id = {source_id}
+       AND NOT EXISTS (
+           SELECT 1 FROM project WHERE source_id = {source_id} AND account_id = source.owner_id)
+       AND NOT EXISTS (SELECT 1{of_image} AND account_id = source.owner_id);"""
+
+
+def _keep_owners(source_id: str) -> str:
+    """Statements: so does the source, and that of its notes."""
+    notes_source_id = f"(SELECT notes_source_id FROM source AS image WHERE image.id = {source_id})"
+    return _keep_owner(source_id) + _keep_owner(notes_source_id)
+
+
+# Whatever changes who uses a source; what has no owner would never be due.
+_OWNER_TRIGGERS = f"""
+CREATE TRIGGER project_added AFTER INSERT ON project BEGIN{_keep_owners("NEW.source_id")}
+END;
+CREATE TRIGGER project_moved AFTER UPDATE OF source_id ON project
+BEGIN{_keep_owners("NEW.source_id")}{_keep_owners("OLD.source_id")}
+END;
+CREATE TRIGGER project_passed_on AFTER DELETE ON project BEGIN{_keep_owners("OLD.source_id")}
+END;
+CREATE TRIGGER notes_passed_on AFTER UPDATE OF notes_source_id ON source
+BEGIN{_keep_owner("NEW.notes_source_id")}{_keep_owner("OLD.notes_source_id")}
+END;
+CREATE TRIGGER image_removed AFTER DELETE ON source WHEN OLD.notes_source_id IS NOT NULL
+BEGIN{_keep_owner("OLD.notes_source_id")}
+END;"""
+_FORMER_TRIGGERS = """
 CREATE TRIGGER project_removed AFTER DELETE ON project BEGIN
     DELETE FROM source
      WHERE id = OLD.source_id AND NOT EXISTS (SELECT 1 FROM project WHERE source_id = OLD.source_id);
 END;
-"""  # of schema 8 and 9
+CREATE TRIGGER project_added AFTER INSERT ON project BEGIN
+    UPDATE source SET owner_id = NEW.account_id WHERE id = NEW.source_id AND owner_id IS NULL;
+END;
+CREATE TRIGGER project_passed_on AFTER DELETE ON project BEGIN
+    UPDATE source
+       SET owner_id = (SELECT account_id FROM project WHERE source_id = OLD.source_id ORDER BY rowid LIMIT 1)
+     WHERE id = OLD.source_id AND owner_id = OLD.account_id;
+END;
+"""  # of schema 8 and 9; the others until 12
+_OWNER_UPGRADE = f"""
+DROP TRIGGER project_added;
+DROP TRIGGER project_passed_on;{_OWNER_TRIGGERS}
+DELETE FROM source WHERE NOT EXISTS (SELECT 1 FROM project WHERE source_id = source.id)
+                     AND NOT EXISTS (SELECT 1 FROM source AS image WHERE image.notes_source_id = source.id);
+UPDATE source SET notes_source_id = notes_source_id WHERE notes_source_id IS NOT NULL;
+UPDATE project SET source_id = source_id;"""
 # What brings an empty file to the present schema, and a store of each older one to the next; others are
 # refused. One that has landed is never edited: the tests hold its hash, and a store of each form.
 MIGRATIONS: Mapping[int, str] = {
-    0: SCHEMA.replace("\nPRAGMA", f"{_TRIGGERS}\nPRAGMA", 1),
+    0: SCHEMA.replace("\nPRAGMA", f"{_TRIGGERS}{_OWNER_TRIGGERS}\nPRAGMA", 1),
     8: """
 ALTER TABLE project ADD COLUMN alerted TEXT NOT NULL DEFAULT '[]';
 CREATE TABLE document (
@@ -4046,7 +4094,7 @@ INSERT INTO account SELECT id, type, email, name, password, is_admin, email_noti
 DROP TABLE former;
 PRAGMA user_version = 12;
 """,
-    12: """
+    12: f"""{_OWNER_UPGRADE}
 DROP INDEX project_installed;
 ALTER TABLE project ADD COLUMN severity INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE project ADD COLUMN
@@ -4098,9 +4146,16 @@ SELECT own.*, is_ruled_out OR exclude_prereleases AND is_prerelease OR exclude_u
                EXISTS (SELECT 1 FROM excluded_release
                         WHERE project_id = project.id AND release_id = release_view.id) AS is_ruled_out
           FROM project JOIN release_view USING (source_id)) AS own;
--- is_trusted: administrators alone track it.
+-- The accounts that track a source, or an image that it gives notes to.
+CREATE VIEW source_user_view AS
+SELECT source_id, account_id FROM project
+ UNION ALL
+SELECT image.notes_source_id, account_id
+  FROM source AS image JOIN project ON project.source_id = image.id
+ WHERE image.notes_source_id IS NOT NULL;
+-- is_trusted: administrators alone use it.
 CREATE VIEW source_view AS
-SELECT source.*, NOT EXISTS (SELECT 1 FROM project JOIN account ON account.id = account_id
+SELECT source.*, NOT EXISTS (SELECT 1 FROM source_user_view JOIN account ON account.id = account_id
                               WHERE source_id = source.id AND NOT is_admin) AS is_trusted
   FROM source;
 CREATE VIEW unread_view AS
@@ -4753,7 +4808,7 @@ def is_in_use(path: str) -> bool:
 def _require_own_code(db: sqlite3.Connection, path: str, version: int) -> None:
     """Raise StoreError where a database has triggers, or views that no upgrade creates again, of others."""
     own = {definition for _, definition in _parts_of_new_store(tuple(MIGRATIONS.items()))}
-    for statement in (*_statements(VIEWS), _FORMER_TRIGGER):
+    for statement in (*_statements(VIEWS), *_statements(_FORMER_TRIGGERS)):
         own |= _definitions("view", statement.strip().removesuffix(";"))
     kinds = "trigger", "" if version in MIGRATIONS else "view"
     for name, statement in db.execute(
@@ -5849,16 +5904,20 @@ class Sources(_Part):
         return self.claim([row["id"] for row in abandoned], claimant, now)
 
     def pass_on(self, due_before: float) -> None:
-        """Have sources that wait longer than others for their turn be checked in the turn of the next account
-        that tracks them: the one whose turn it is may be busy with what is slow."""
+        """Have sources that wait longer than others be checked in the turn of the next account that uses them.
+
+        The account whose turn it is may be busy with what is slow.
+        """
         self._db.write(
             """
             UPDATE source
                SET owner_id = coalesce(
-                   (SELECT min(account_id) FROM project WHERE source_id = source.id AND account_id > owner_id),
-                   (SELECT min(account_id) FROM project WHERE source_id = source.id))
+                   (SELECT min(account_id) FROM source_user_view
+                     WHERE source_id = source.id AND account_id > owner_id),
+                   (SELECT min(account_id) FROM source_user_view WHERE source_id = source.id))
              WHERE next_check_at < ? AND id NOT IN (SELECT id FROM lease)
-               AND EXISTS (SELECT 1 FROM project WHERE source_id = source.id AND account_id != owner_id)
+               AND EXISTS (SELECT 1 FROM source_user_view
+                            WHERE source_id = source.id AND account_id != owner_id)
             """,
             (due_before,),
         )
@@ -7074,12 +7133,7 @@ class Notes(_Part):
     def _users_of(self, source_id: int) -> list[str]:
         """The accounts that track a source, or images that get its notes."""
         rows = self._db.rows(
-            """
-            SELECT account_id FROM project WHERE source_id = :source
-             UNION
-            SELECT account_id FROM source AS image JOIN project ON project.source_id = image.id
-             WHERE image.notes_source_id = :source""",
-            {"source": source_id},
+            "SELECT DISTINCT account_id FROM source_user_view WHERE source_id = ?", (source_id,)
         )
         return [row["account_id"] for row in rows]
 

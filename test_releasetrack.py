@@ -3530,6 +3530,63 @@ def test_lists_by_newest_release_follow_what_is_recorded(empty_store):
         assert newest() == names and sql(empty_store, WRONG_DATES) == []
 
 
+# A source that is used, and whose owner is nobody who uses it, would never be due.
+WRONG_OWNERS = """SELECT source.name, owner_id FROM source_user_view JOIN source ON source.id = source_id
+                   WHERE owner_id IS NULL OR owner_id NOT IN (
+                         SELECT account_id FROM source_user_view AS user WHERE user.source_id = source.id)"""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_source_that_is_used_has_an_owner_who_uses_it(empty_store, seed):
+    """Whatever is added, removed, renamed or gets other notes. A project that a renamed one was merged into
+    had none, where its source had only given notes."""
+    chance, store = random.Random(seed), empty_store
+    an_account(store, is_admin=True)  # who stays
+    accounts = [an_account(store, f"{name}@example.org") for name in "abc"]
+    names = {"image": ["x/1", "x/2", "x/3"], "forge": ["o/1", "o/2", "o/3"]}
+
+    def any_source(provider: str) -> int:
+        ids = sql(store, "SELECT id FROM source WHERE provider = ? ORDER BY id", provider)
+        return chance.choice(ids)[0] if ids else 0
+
+    def add() -> None:
+        provider = chance.choice(list(names))
+        name = chance.choice(names[provider])
+        with contextlib.suppress(rt.AlreadyTracked):
+            store.projects.add(chance.choice(accounts).id, provider, name, name, {})
+
+    def remove() -> None:
+        ids = sql(store, "SELECT id FROM project ORDER BY rowid")
+        if ids:
+            store.projects.remove(chance.choice(ids)[0])
+
+    def give_notes() -> None:
+        notes = chance.choice([any_source("forge") or None, None])
+        store.database.write(
+            "UPDATE source SET notes_source_id = ? WHERE id = ?", (notes, any_source("image"))
+        )
+
+    def rename() -> None:
+        old, new = any_source("forge"), chance.choice(names["forge"])
+        if old:
+            assert store.sources.claim([old], "test", NOW)
+            store.sources.record_check(old, "test", rt.CheckResult(NOW, renamed=(new, new)))
+
+    def leave() -> None:
+        account = accounts.pop(chance.randrange(len(accounts)))
+        store.accounts.remove(account.id)
+        accounts.append(an_account(store, f"{rt.make_id()}@example.org"))
+
+    acts = [add, add, add, give_notes, give_notes, rename, remove, leave]
+    for _ in range(150):
+        act = chance.choice(acts)
+        act()
+        assert sql(store, WRONG_OWNERS) == [], act.__name__
+    assert {row[0] for row in sql(store, "SELECT id FROM source")} == {
+        row[0] for row in sql(store, "SELECT source_id FROM source_user_view")
+    }, "what nobody uses is gone"
+
+
 def test_query_that_scans_or_sorts_would_be_seen(busy):
     steps = [
         step
@@ -4262,6 +4319,24 @@ def test_store_of_an_older_form_is_used_as_it_was(tmp_path, forge, name):
             NOW,
         )
         assert notified == [("d", "2.0"), ("d", "2.1")]
+
+
+def test_upgrade_gives_what_is_used_an_owner_and_deletes_the_rest(tmp_path):
+    """A source of notes had none, nor had one that a renamed project was moved to: it was never due."""
+    path = store_of_form(tmp_path / "old.db", "e01ae46")
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.executescript("""
+            INSERT INTO source (id, provider, key, name, next_check_at)
+            VALUES (6, 'github', 'o/notes', 'o/notes', 0), (7, 'github', 'o/moved', 'o/moved', 0),
+                   (8, 'github', 'o/left', 'o/left', 0);
+            UPDATE source SET notes_source_id = 6 WHERE id = 5;
+            UPDATE project SET source_id = 7 WHERE id = 'p'""")
+    with contextlib.closing(rt.Store(path)) as store:
+        assert sql(store, "SELECT id, owner_id FROM source ORDER BY id") == [
+            (5, "a"),
+            (6, "a"),
+            (7, "a"),
+        ]
 
 
 def assert_refused(path: str, schema: int, newest_copy: str) -> None:
