@@ -242,13 +242,15 @@ RETRY_MIN_ATTEMPTS = 10  # failures before a delivery is given up, however long 
 DELIVERY_RETENTION = 30 * DAY  # deliveries and attempts
 SENT_LIMIT = 16 * KIB  # characters of a request that are kept with its delivery
 PICTURE_LIMIT = 16 * KIB  # bytes of the picture of an owner
-IMAGE_WAIT = HOUR, 10 * MINUTE  # for the image of a release, and of one that names a CVE
+IMAGE_WAIT = HOUR  # that a release waits for its image
+IMAGE_WAIT_OF_FIX = 10 * MINUTE  # the same, of a release that names a CVE
 NOTES_WAITS = 10 * MINUTE, HOUR, 6 * HOUR, DAY  # until the note of a new tag is looked for again
 FAILURE_ALERT_AFTER = (
     10,
     3 * DAY,
 )  # failed checks, and seconds of failing, before accounts are notified
 SECRET_OVERLAP = 1 * DAY  # for which a webhook's previous secret signs beside the current one
+DIGEST_LIMIT = 100  # events of a digest; more go into the next one, right after
 RESEND_SPACING = 0.1  # seconds between a destination's deliveries that are resent together
 SESSION_IDLE, SESSION_MAX_AGE = 14 * DAY, 90 * DAY  # after which a browser has to sign in again
 LOGIN_ATTEMPTS_PER_ACCOUNT = 10  # wrong passwords an hour, from one address
@@ -2445,6 +2447,31 @@ class Recipient(Value):
     due_at: float
     is_digested: bool = False  # sent together with what else is due there
     is_held: bool = False  # sent only if the release is still listed then
+    waits_for_image: bool = False  # which may be announced instead
+
+
+class ChangedDelivery(Value):
+    """A delivery that nobody attempted yet, after a fact changed that decides when it is due."""
+
+    id: str
+    fact_changes: int  # as they were counted when it was read
+    created_at: float
+    kind: str  # of the destination
+    schedule: str  # of the destination; for mail that of the project
+    date: str  # of the release; "" where its hold begins with the event
+    is_urgent: bool  # it names a CVE
+    hold_days: int
+    waits_for_image: bool
+    is_open: bool  # else it is due when it was
+    account: Account
+
+
+class HeldDelivery(Value):
+    """A delivery whose hold is over, and what became of its release meanwhile."""
+
+    id: str
+    is_gone: bool
+    is_announced_by_image: bool
 
 
 class Event(Value):
@@ -3792,6 +3819,33 @@ CREATE TABLE account (
     read_until REAL NOT NULL DEFAULT 0, digest_hour INTEGER CHECK (digest_hour BETWEEN 0 AND 23),
     quiet_from TEXT NOT NULL DEFAULT '', quiet_until TEXT NOT NULL DEFAULT '', theme TEXT NOT NULL DEFAULT ''
 ) STRICT;"""
+# Whatever changes a fact that decides when a delivery is due says so to the deliveries that wait.
+_DELIVERY_FACTS = """
+CREATE INDEX delivery_changed ON delivery (id) WHERE fact_changes > 0;
+CREATE TRIGGER event_named_a_cve AFTER UPDATE OF body ON event
+  WHEN instr(NEW.body, '"cve":[') > 0 AND instr(OLD.body, '"cve":[') = 0 BEGIN
+    UPDATE delivery SET fact_changes = fact_changes + 1
+     WHERE event_id = NEW.id AND state = 'pending' AND attempts = 0;
+END;
+CREATE TRIGGER project_changed_its_times AFTER UPDATE OF hold_days, email_notification ON project
+  WHEN OLD.hold_days != NEW.hold_days OR OLD.email_notification != NEW.email_notification BEGIN
+    UPDATE delivery SET fact_changes = fact_changes + 1
+     WHERE event_id IN (SELECT id FROM event WHERE project_id = NEW.id)
+       AND state = 'pending' AND attempts = 0;
+END;
+CREATE TRIGGER destination_changed_its_schedule AFTER UPDATE OF schedule ON destination
+  WHEN OLD.schedule != NEW.schedule BEGIN
+    UPDATE delivery SET fact_changes = fact_changes + 1
+     WHERE destination_id = NEW.id AND state = 'pending' AND attempts = 0;
+END;
+CREATE TRIGGER account_changed_its_hours
+ AFTER UPDATE OF quiet_from, quiet_until, digest_hour, time_zone ON account
+  WHEN OLD.quiet_from != NEW.quiet_from OR OLD.quiet_until != NEW.quiet_until
+    OR OLD.digest_hour IS NOT NEW.digest_hour OR OLD.time_zone != NEW.time_zone BEGIN
+    UPDATE delivery SET fact_changes = fact_changes + 1
+     WHERE account_id = NEW.id AND state = 'pending' AND attempts = 0;
+END;
+"""
 SCHEMA = f"""{_ACCOUNT_TABLE}
 -- The API shows an account its keys, so they are kept; they are looked up by their hash.
 CREATE TABLE api_key (
@@ -3934,7 +3988,7 @@ CREATE INDEX event_of_project ON event (project_id);
 CREATE INDEX event_of_release ON event (release_id) WHERE release_id IS NOT NULL;
 CREATE INDEX event_by_time ON event (created_at);
 -- queued_at: when it was first attempted or is to be, reset by sending it again; retries count from it.
--- reason: why it was skipped.
+-- reason: why it was skipped. fact_changes: of what decides when it is due, since that was decided.
 CREATE TABLE delivery (
     id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
     event_id INTEGER NOT NULL REFERENCES event ON DELETE CASCADE,
@@ -3943,7 +3997,9 @@ CREATE TABLE delivery (
     next_attempt_at REAL NOT NULL, queued_at REAL NOT NULL, attempts INTEGER NOT NULL DEFAULT 0,
     is_held INTEGER NOT NULL DEFAULT 0 CHECK (is_held IN (0, 1)),
     is_digested INTEGER NOT NULL DEFAULT 0 CHECK (is_digested IN (0, 1)), digest_id TEXT,
-    created_at REAL NOT NULL, settled_at REAL, reason TEXT NOT NULL DEFAULT ''
+    created_at REAL NOT NULL, settled_at REAL, reason TEXT NOT NULL DEFAULT '',
+    waits_for_image INTEGER NOT NULL DEFAULT 0 CHECK (waits_for_image IN (0, 1)),
+    fact_changes INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX delivery_of_account ON delivery (account_id);
 CREATE INDEX delivery_of_event ON delivery (event_id);
@@ -3956,7 +4012,7 @@ CREATE INDEX delivery_undigested ON delivery (next_attempt_at)
  WHERE state = 'pending' AND is_digested AND digest_id IS NULL;
 CREATE INDEX delivery_held ON delivery (next_attempt_at) WHERE state = 'pending' AND is_held;
 CREATE INDEX delivery_settled ON delivery (settled_at) WHERE settled_at IS NOT NULL;
--- sent: the request as people read it, without secrets: of a delivery's last attempt, of a digest's first
+{_DELIVERY_FACTS}-- sent: the request as people read it, without secrets: of a delivery's last attempt, of a digest's first
 -- delivery.
 CREATE TABLE attempt (
     id INTEGER PRIMARY KEY, delivery_id TEXT NOT NULL REFERENCES delivery ON DELETE CASCADE,
@@ -4117,6 +4173,10 @@ ALTER TABLE project DROP COLUMN urgency;
 CREATE INDEX project_installed
     ON project (account_id, severity, is_withdrawn, is_ended, fixes_cve, update_step, behind, certainty)
  WHERE update_state != '';
+ALTER TABLE delivery ADD COLUMN
+    waits_for_image INTEGER NOT NULL DEFAULT 0 CHECK (waits_for_image IN (0, 1));
+ALTER TABLE delivery ADD COLUMN fact_changes INTEGER NOT NULL DEFAULT 0;
+{_DELIVERY_FACTS}
 PRAGMA user_version = 13;
 """,
 }
@@ -5380,6 +5440,9 @@ class Leases(_Part):
             self._db.write("DELETE FROM lease WHERE claimant = ? AND until < ?", (claimant, since))
 
 
+_WHY_HELD = "waits as the project says, or for its image"
+
+
 class Outbox(_Part):
     """Deliveries to destinations, and their attempts. What takes ``db`` is part of that transaction."""
 
@@ -5409,13 +5472,19 @@ class Outbox(_Part):
             db.executemany(
                 """
                 INSERT INTO delivery (id, account_id, event_id, destination_id, next_attempt_at, queued_at,
-                                      created_at, is_digested, is_held, reason)
+                                      created_at, is_digested, is_held, waits_for_image, reason)
                 SELECT :id, account_id, :event, id, :due_at, :due_at, :now, :is_digested, :is_held,
-                       iif(:is_held, 'waits as the project says, or for its image', '')
+                       :waits_for_image, iif(:is_held, :why_held, '')
                   FROM destination WHERE id = :destination_id
                 """,
                 [
-                    {**vars(recipient), "id": make_id(), "event": inserted.lastrowid, "now": now}
+                    vars(recipient)
+                    | {
+                        "id": make_id(),
+                        "event": inserted.lastrowid,
+                        "now": now,
+                        "why_held": _WHY_HELD,
+                    }
                     for recipient in event.recipients
                 ],
             )
@@ -5441,51 +5510,139 @@ class Outbox(_Part):
                 self.insert(db, event, now)
         self._db.send_wakeup.set()
 
-    def due_destinations(self, now: float, kinds: Iterable[str]) -> list[Job]:
-        """The destinations of these kinds with a delivery due at ``now`` that nobody serves. What was held is
-        judged now: skipped where its release is gone, or its image was announced there with its note. What is
-        due for digests of a destination is bound into one, which stays as it is."""
+    def changed(self) -> list[ChangedDelivery]:
+        """Returns the deliveries of which a fact changed that decides when they are due."""
+        rows = self._db.rows(
+            """
+            SELECT delivery.id, fact_changes, delivery.created_at, destination.kind, waits_for_image,
+                   delivery.account_id, coalesce(hold_days, 0) AS hold_days,
+                   iif(destination.kind = 'email',
+                       coalesce(project.email_notification, account.email_notification), schedule)
+                       AS schedule,
+                   iif(json_extract(body, '$.is_updated'), '',
+                       coalesce(json_extract(body, '$.time'), '')) AS date,
+                   json_extract(body, '$.cve') IS NOT NULL AS is_urgent,
+                   -- of a summary that is not held no fact is kept
+                   state = 'pending' AND attempts = 0 AND digest_id IS NULL
+                       AND (is_held OR event.kind = 'release') AS is_open
+              FROM delivery
+              JOIN (SELECT event.id, event.kind, project_id, iif(json_valid(body), body, '{}') AS body
+                      FROM event) AS event ON event.id = event_id
+              JOIN destination ON destination.id = destination_id
+              JOIN account ON account.id = delivery.account_id
+              LEFT JOIN project ON project.id = project_id
+             WHERE fact_changes > 0"""
+        )
+        accounts = {
+            id_: self._store.accounts.get(id_) for id_ in {row["account_id"] for row in rows}
+        }
+        return [
+            _value(ChangedDelivery, row, account=accounts[row["account_id"]])
+            for row in rows
+            if accounts[row["account_id"]]
+        ]
+
+    def record_due_times(self, decided: Iterable[tuple[ChangedDelivery, Recipient | None]]) -> None:
+        """Record when deliveries are due, unless a fact has changed again since they were read.
+
+        None: as before. What is held stays so until it was judged.
+        """
+        values = [
+            {
+                "id": delivery.id,
+                "known_changes": delivery.fact_changes,
+                "due_at": recipient and recipient.due_at,
+                "is_held": bool(recipient and recipient.is_held),
+                "is_digested": recipient and recipient.is_digested,
+                "why_held": _WHY_HELD,
+            }
+            for delivery, recipient in decided
+        ]
         with self._db.transaction() as db:
-            db.execute(
+            db.executemany(
                 """
-                UPDATE delivery SET is_held = 0, state = iif(gone = '', 'pending', 'skipped'),
-                       settled_at = iif(gone = '', NULL, :now), reason = gone
-                  FROM (SELECT delivery.id AS judged, CASE
-                          WHEN gone_at IS NOT NULL OR is_missing THEN 'the release was removed'
-                          WHEN EXISTS (
-                               SELECT 1 FROM source AS image JOIN release AS tag ON tag.source_id = image.id
-                                 JOIN note AS own ON own.release_id = tag.id
-                                 LEFT JOIN note AS its ON its.release_id = release.id
-                                 JOIN event AS other ON other.release_id = tag.id
-                                 JOIN delivery AS sent ON sent.event_id = other.id
-                                WHERE notes_source_id = source.id AND sent.state != 'skipped'
-                                  AND sent.destination_id = delivery.destination_id
-                                  AND json_extract(other.body, '$.note') IS NOT NULL
-                                  AND json_extract(other.body, '$.cve') IS json_extract(event.body, '$.cve')
-                                  AND iif(own.fingerprint = -1, own.title = release.version,
-                                          own.fingerprint = its.fingerprint AND its.url IN ('', own.url))
-                               ) THEN 'its image was announced' ELSE '' END AS gone
-                          FROM delivery JOIN event ON event.id = event_id
-                          LEFT JOIN release ON release.id = release_id
-                          LEFT JOIN source  ON source.id = source_id
-                         WHERE state = 'pending' AND is_held AND next_attempt_at <= :now)
-                 WHERE id = judged""",
-                {"now": now},
+                UPDATE delivery SET next_attempt_at = coalesce(:due_at, next_attempt_at),
+                       queued_at = coalesce(:due_at, queued_at), is_held = is_held OR :is_held,
+                       is_digested = coalesce(:is_digested, is_digested),
+                       reason = iif(:is_held, :why_held, reason), fact_changes = 0
+                 WHERE id = :id AND fact_changes = :known_changes""",
+                values,
             )
-            db.execute(
+
+    def held(self, now: float) -> list[HeldDelivery]:
+        """Returns what was held, and is due at ``now``."""
+        return self._db.all(
+            HeldDelivery,
+            """
+            SELECT delivery.id, (gone_at IS NOT NULL OR coalesce(is_missing, 0)) AS is_gone, EXISTS (
+                   SELECT 1 FROM source AS image JOIN release AS tag ON tag.source_id = image.id
+                     JOIN note AS own ON own.release_id = tag.id
+                     LEFT JOIN note AS its ON its.release_id = release.id
+                     JOIN event AS other ON other.release_id = tag.id
+                     JOIN delivery AS sent ON sent.event_id = other.id
+                    WHERE notes_source_id = source.id AND sent.state != 'skipped'
+                      AND sent.destination_id = delivery.destination_id
+                      AND json_extract(other.body, '$.note') IS NOT NULL
+                      AND json_extract(other.body, '$.cve') IS json_extract(event.body, '$.cve')
+                      AND iif(own.fingerprint = -1, own.title = release.version,
+                              own.fingerprint = its.fingerprint AND its.url IN ('', own.url))
+                   ) AS is_announced_by_image
+              FROM delivery JOIN event ON event.id = event_id
+              LEFT JOIN release ON release.id = release_id
+              LEFT JOIN source  ON source.id = source_id
+             WHERE state = 'pending' AND is_held AND next_attempt_at <= ?""",
+            (now,),
+        )
+
+    def release_held(self, reasons: Mapping[str, str], now: float) -> None:
+        """End the hold of deliveries, by id: with a reason they are skipped, with "" they are sent."""
+        with self._db.transaction() as db:
+            db.executemany(
                 """
-                UPDATE delivery INDEXED BY delivery_undigested SET digest_id = :id || destination_id
-                 WHERE state = 'pending' AND is_digested AND digest_id IS NULL AND next_attempt_at <= :now
-                """,
-                {"id": make_id(), "now": now},
+                UPDATE delivery SET is_held = 0, state = iif(:reason = '', 'pending', 'skipped'),
+                       settled_at = iif(:reason = '', NULL, :now), reason = :reason
+                 WHERE id = :id AND state = 'pending' AND is_held""",
+                [{"id": id_, "reason": reason, "now": now} for id_, reason in reasons.items()],
             )
+
+    def bind_digests(self, now: float) -> None:
+        """Bind what is due for digests of a destination into digests, which stay as they are.
+
+        What is more than ``DIGEST_LIMIT`` goes into the next one, right after.
+        """
+        if not self._db.row(
+            """
+            SELECT 1 FROM delivery INDEXED BY delivery_undigested
+             WHERE state = 'pending' AND is_digested AND digest_id IS NULL AND next_attempt_at <= ?
+               AND NOT is_held
+             LIMIT 1""",
+            (now,),
+        ):
+            return
+        self._db.write(
+            """
+            UPDATE delivery SET digest_id = :id || delivery.destination_id || iif(place < :limit, '',
+                                                                                  '-' || place / :limit)
+              FROM (SELECT id AS placed, row_number() OVER (
+                               PARTITION BY destination_id ORDER BY rowid) - 1 AS place
+                      FROM delivery INDEXED BY delivery_undigested
+                     WHERE state = 'pending' AND is_digested AND digest_id IS NULL
+                       AND next_attempt_at <= :now AND NOT is_held)
+             WHERE id = placed
+            """,
+            {"id": make_id(), "now": now, "limit": DIGEST_LIMIT},
+        )
+
+    def due_destinations(self, now: float, kinds: Iterable[str]) -> list[Job]:
+        """Returns the destinations of these kinds with a delivery due at ``now`` that nobody serves."""
         return self._db.all(
             Job,
             """
             SELECT id, account_id, iif(failing_since IS NULL, id, 'failing') AS host FROM destination
              WHERE pause = 'none' AND EXISTS (
                    SELECT 1 FROM delivery WHERE destination_id = destination.id
-                              AND state = 'pending' AND next_attempt_at <= :now AND NOT is_held)
+                              AND state = 'pending' AND next_attempt_at <= :now AND NOT is_held
+                              AND (NOT is_digested OR digest_id IS NOT NULL))
                AND id NOT IN (SELECT id FROM lease WHERE until >= :now)
                AND kind IN (SELECT value FROM json_each(:kinds))
             """,
@@ -5753,6 +5910,15 @@ def _write_verdicts(db: sqlite3.Connection, verdicts: RuleResult, revision: int)
              WHERE project.id = :id AND version IN (SELECT value FROM json_each(:ruled_out))""",
             values,
         )
+
+
+def _late_members(release: Release) -> dict[str, Any]:
+    """What the body of an event says of a release, and may become known after it."""
+    note = release.note
+    has_text = note is not None and note.message
+    return drop_empty(
+        note=note and has_text and {"title": note.title, "message": note.message}, cve=release.cve
+    )
 
 
 def _raise_revision(db: sqlite3.Connection, source_id: int) -> None:
@@ -6060,7 +6226,9 @@ class Sources(_Part):
         db.executemany(
             """
             UPDATE event SET body = json_patch(body, :late)
-             WHERE kind = 'release' AND json_extract(body, '$.note') IS NULL
+             WHERE kind = 'release' AND (json_extract(body, '$.note') IS NULL OR (
+                       json_extract(:late, '$.cve') IS NOT NULL
+                       AND json_extract(:late, '$.cve') IS NOT json_extract(body, '$.cve')))
                AND release_id = (SELECT id FROM release WHERE source_id = :source AND version = :version)
                AND NOT EXISTS (SELECT 1 FROM delivery
                                 WHERE event_id = event.id AND (attempts > 0 OR state != 'pending'))
@@ -6069,12 +6237,10 @@ class Sources(_Part):
                 {
                     "source": source_id,
                     "version": one.version,
-                    "late": compact_json(
-                        drop_empty(note={"title": note.title, "message": note.message}, cve=one.cve)
-                    ),
+                    "late": compact_json(_late_members(one)),
                 }
                 for one in changed
-                if (note := one.note) and note.message
+                if _late_members(one)
             ],
         )
         if found.news:  # what waits for another attempt is sent now, before what is new
@@ -6247,16 +6413,7 @@ class Projects(_Part):
             self._db.check_wakeup.set()
         if after.skipped_version or after.snoozed_until or after.is_muted:
             self._skip_deliveries(db, after)
-        if days := after.hold_days - project.hold_days:
-            db.execute(
-                """
-                UPDATE delivery SET next_attempt_at = max(:now, next_attempt_at + :shift),
-                                    queued_at = max(:now, next_attempt_at + :shift)
-                 WHERE state = 'pending' AND is_held
-                   AND event_id IN (SELECT id FROM event WHERE project_id = :project)
-                """,
-                {"now": self._db.clock(), "shift": days * DAY, "project": project.id},
-            )
+        if after.hold_days != project.hold_days:
             self._db.send_wakeup.set()
 
     def _skip_deliveries(self, db: sqlite3.Connection, project: Project) -> None:
@@ -13422,22 +13579,82 @@ def after_quiet_hours(at: float, account: Account) -> float:
     return max(at, until) if is_quiet else at
 
 
+class DueFacts(NamedTuple):
+    """What decides when a delivery is due, beside its account and the settings."""
+
+    happened_at: float  # the event; or an attempt that failed
+    kind: str  # of the destination
+    schedule: str = "instant"  # of the destination; for mail that of the project
+    is_urgent: bool = False  # it names a CVE
+    hold_days: int = 0  # of the project
+    released_at: float = math.inf  # from when the hold counts, if that was before
+    waits_for_image: bool = False
+    is_gathered: bool = False  # with others of the same minute
+    wait: float = 0.0  # until the next attempt
+
+
+class DueTime(NamedTuple):
+    due_at: float
+    is_held: bool
+    is_digested: bool
+
+
+def due_time(facts: DueFacts, account: Account, settings: Settings) -> DueTime:
+    """Returns when a delivery is due; nothing else decides that.
+
+    Whatever changes a fact has it decided again. That a destination is paused or away is none:
+    nothing is sent there until it is back. Webhooks are for machines, which have no quiet hours and
+    read no digests.
+    """
+    is_for_people = facts.kind != "webhook"
+    ready_at = facts.happened_at + facts.wait
+    if facts.hold_days and not facts.is_urgent:
+        hold_begins_at = min(facts.released_at, facts.happened_at)
+        ready_at = max(ready_at, hold_begins_at + facts.hold_days * DAY)
+    if facts.waits_for_image:
+        image_wait = IMAGE_WAIT_OF_FIX if facts.is_urgent else IMAGE_WAIT
+        ready_at = max(ready_at, facts.happened_at + image_wait)
+    is_held = ready_at > facts.happened_at
+    has_schedule = is_for_people and facts.schedule != "instant"
+    due_at = ready_at
+    if has_schedule:
+        due_at = next_boundary(facts.schedule, ready_at + _DIGEST_GRACE, account, settings)
+    elif facts.is_gathered:
+        due_at = ready_at + MINUTE
+    if is_for_people and not facts.is_urgent:
+        due_at = after_quiet_hours(due_at, account)
+    return DueTime(due_at, is_held, is_digested=has_schedule or facts.is_gathered)
+
+
 def _recipient(
-    destination: Destination,
-    account: Account,
-    schedule: str,
-    at: float,
-    settings: Settings,
-    is_held: bool = False,
-    is_urgent: bool = False,
+    destination: Destination, account: Account, settings: Settings, facts: DueFacts
 ) -> Recipient:
-    """A destination that is notified by a schedule of what happens at an instant. Quiet hours hold back
-    everything but what is urgent, and webhooks, which are for machines."""
-    is_digested = schedule != "instant"
-    if is_urgent or destination.kind == "webhook":
-        account = dataclasses.replace(account, quiet_from="")
-    due_at = next_boundary(schedule, at + _DIGEST_GRACE * is_digested, account, settings)
-    return Recipient(destination.id, after_quiet_hours(due_at, account), is_digested, is_held)
+    due_at, is_held, is_digested = due_time(facts, account, settings)
+    return Recipient(destination.id, due_at, is_digested, is_held, facts.waits_for_image)
+
+
+def due_again(delivery: ChangedDelivery, now: float, settings: Settings) -> Recipient | None:
+    """Returns when a delivery is due now that a fact has changed; None: as before."""
+    if not delivery.is_open or delivery.schedule == "none":
+        return None
+    facts = DueFacts(
+        delivery.created_at,
+        delivery.kind,
+        delivery.schedule,
+        is_urgent=delivery.is_urgent,
+        hold_days=delivery.hold_days,
+        released_at=instant_of(delivery.date) if delivery.date else math.inf,
+        waits_for_image=delivery.waits_for_image,
+    )
+    due_at, is_held, is_digested = due_time(facts, delivery.account, settings)
+    return Recipient("", max(due_at, now), is_digested, is_held)
+
+
+def reason_to_skip(delivery: HeldDelivery) -> str:
+    """Why what was held is not sent, now that its hold is over; "" where it is sent."""
+    if delivery.is_gone:
+        return "the release was removed"
+    return "its image was announced" if delivery.is_announced_by_image else ""
 
 
 def recipients_of(
@@ -13446,43 +13663,41 @@ def recipients_of(
     now: float,
     settings: Settings,
     are_webhooks: bool | None = None,
+    *,
+    is_gathered: bool = False,
 ) -> tuple[Recipient, ...]:
-    """Who is notified of a project's release, or with None of the state of its source, and when.
-    Webhooks get releases only, and at once; the schedule of mail is the project's. What is no security fix is
-    held for the project's days from its date or change on. ``are_webhooks``: only those, or only others."""
-    project, found = (
-        subscriber.project,
-        dict[str, Recipient](),
-    )  # by mail address, else by destination
-    sent_at = now
-    if release and project.hold_days and not release.cve:
-        released_at = instant_of(release.date) if release.date and not release.is_updated else now
-        sent_at = max(now, min(now, released_at) + project.hold_days * DAY)
-    if release and subscriber.has_image:  # which is announced instead, if it comes
-        sent_at = max(sent_at, now + IMAGE_WAIT[bool(release.cve)])
+    """Returns who is notified of a project's release, or with None of the state of its source, and when.
+
+    Webhooks get releases only, and at once; the schedule of mail is the project's. What is no security
+    fix is held for the project's days from its date or change on. ``are_webhooks``: only those, or only
+    others.
+    """
+    project = subscriber.project
     is_possible = {"email": bool(settings.smtp_url), "webhook": release is not None}
-    schedules = {"email": project.email_notification, "webhook": "instant"}
+    schedules = {"email": project.email_notification}
+    facts = DueFacts(now, "", is_gathered=is_gathered)
+    if release:
+        facts = facts._replace(
+            is_urgent=bool(release.cve),
+            hold_days=project.hold_days,
+            waits_for_image=subscriber.has_image,
+        )
+    if release and release.date and not release.is_updated:
+        facts = facts._replace(released_at=instant_of(release.date))
+    recipients = dict[str, Recipient]()  # by mail address, else by destination
     for destination in subscriber.destinations:
-        if are_webhooks in (None, destination.kind == "webhook") and (
-            is_possible.get(destination.kind, True) and should_notify(destination, project, release)
-        ):
-            schedule = schedules.get(destination.kind, destination.schedule)
-            at = destination.id
-            if destination.kind == "email":  # of which an address gets one
-                at = (destination.settings.get("to") or subscriber.account.email).lower()
-            found.setdefault(
-                at,
-                _recipient(
-                    destination,
-                    subscriber.account,
-                    schedule,
-                    sent_at,
-                    settings,
-                    is_held=sent_at > now,
-                    is_urgent=bool(release and release.cve),
-                ),
-            )
-    return tuple(found.values())
+        kind = destination.kind
+        is_of_that_sort = are_webhooks in (None, kind == "webhook") and is_possible.get(kind, True)
+        if not is_of_that_sort or not should_notify(destination, project, release):
+            continue
+        address = destination.id
+        if kind == "email":  # of which an address gets one
+            address = (destination.settings.get("to") or subscriber.account.email).lower()
+        if address not in recipients:
+            schedule = schedules.get(kind, destination.schedule)
+            own_facts = facts._replace(kind=kind, schedule=schedule)
+            recipients[address] = _recipient(destination, subscriber.account, settings, own_facts)
+    return tuple(recipients.values())
 
 
 # ---- what an event says
@@ -13547,14 +13762,18 @@ def destination_event(
     now: float,
     settings: Settings,
 ) -> Event:
-    """A destination keeps failing: for the account's others that do not, and are no webhooks."""
+    """A destination keeps failing: for the account's others that work, and are no webhooks."""
     schedules = {
         "email": account.email_notification if settings.smtp_url else "none",
         "webhook": "none",
     }
-    to = [
-        (one, schedules.get(one.kind, one.schedule)) for one in others if one.failing_since is None
-    ]
+    recipients = list[Recipient]()
+    for other in others:
+        schedule = schedules.get(other.kind, other.schedule)
+        is_working = other.failing_since is None and other.pause != "drop"
+        if is_working and schedule != "none":
+            facts = DueFacts(now, other.kind, schedule)
+            recipients.append(_recipient(other, account, settings, facts))
     body = {
         "destination": failing.name,
         "kind": failing.kind,
@@ -13564,17 +13783,7 @@ def destination_event(
         "account": _account_body(account),
     }
     url = f"{settings.base_url}/notifications/{failing.id}" if settings.base_url else ""
-    return Event(
-        None,
-        body,
-        url,
-        tuple(
-            _recipient(one, account, schedule, now, settings)
-            for one, schedule in to
-            if schedule != "none"
-        ),
-        "failing",
-    )
+    return Event(None, body, url, tuple(recipients), "failing")
 
 
 def release_event(
@@ -13781,10 +13990,7 @@ def advice_event(
         project.id,
         body,
         "",
-        tuple(
-            dataclasses.replace(one, is_digested=True, due_at=max(one.due_at, now + MINUTE))
-            for one in recipients_of(subscriber, about, now, settings, are_webhooks=False)
-        ),
+        recipients_of(subscriber, about, now, settings, are_webhooks=False, is_gathered=True),
         "summary",
     )
 
@@ -13796,7 +14002,12 @@ def report_event(
     now: float,
     settings: Settings,
 ) -> Event | None:
-    """What is behind or unsure of ``projects``, in order, as a destination chooses; None for nothing."""
+    """What is behind or unsure of ``projects``, in order, as a destination chooses; None for nothing.
+
+    Nor is there a report by mail without a mail server, or for a destination whose messages are dropped.
+    """
+    if destination.kind == "email" and not settings.smtp_url:
+        return None
     found = [project for project in projects if should_notify(destination, project, None)]
     if destination.is_security_only:
         found = [
@@ -13826,9 +14037,8 @@ def report_event(
         "account": _account_body(account),
     }
     url = f"{settings.base_url}/updates" if settings.base_url else ""
-    return Event(
-        None, body, url, (_recipient(destination, account, "instant", now, settings),), "summary"
-    )
+    facts = DueFacts(now, destination.kind)
+    return Event(None, body, url, (_recipient(destination, account, settings, facts),), "summary")
 
 
 # ---- what is tried again
@@ -16183,9 +16393,7 @@ class Courier(Worker):
         """Send what is due, without threads, until nothing is due; what was attempted and how it went."""
         made: list[tuple[Delivery, Outcome]] = []
         self._report()
-        while not self._stopping.is_set() and (
-            due := self.store.outbox.due_destinations(self._clock(), self._kinds)
-        ):
+        while not self._stopping.is_set() and (due := self.due_destinations()):
             first = min((job.id for job in due), key=self._pause)
             if (
                 self._pause(first) > 10
@@ -16195,6 +16403,19 @@ class Courier(Worker):
             with self._renewing(lambda: [first]):
                 made += self._serve(first)
         return made
+
+    def due_destinations(self) -> list[Job]:
+        """Returns the destinations that something is due at, after all of it was decided and bound."""
+        now, outbox = self._clock(), self.store.outbox
+        changed = outbox.changed()
+        if changed:
+            outbox.record_due_times([
+                (delivery, self._due_again(delivery, now)) for delivery in self._beating(changed)
+            ])
+        if held := outbox.held(now):
+            outbox.release_held({delivery.id: reason_to_skip(delivery) for delivery in held}, now)
+        outbox.bind_digests(now)
+        return outbox.due_destinations(now, self._kinds)
 
     def try_out(
         self,
@@ -16243,6 +16464,12 @@ class Courier(Worker):
             for subscriber in store.projects.subscribers(project.source_id, project.id):
                 store.outbox.send(reminder(subscriber, now, self._settings), "reminder", project)
 
+    def _due_again(self, delivery: ChangedDelivery, now: float) -> Recipient | None:
+        """Returns when a delivery is due now; None: as before, also where a fact cannot be read."""
+        with logged(f"delivery {delivery.id}"):
+            return due_again(delivery, now, self._settings)
+        return None
+
     def _pause(self, destination_id: str) -> float:
         """Seconds until a destination may be sent the next message: as its kind or its Retry-After asks."""
         wait = self._free_at.get(destination_id, 0.0) - self._clock()
@@ -16253,7 +16480,7 @@ class Courier(Worker):
     def _hand_out(self) -> float:
         """Have workers serve the free destinations that have something due, accounts in turn, of each the
         longest waiting first; seconds until more may be due."""
-        due = self.store.outbox.due_destinations(self._clock(), self._kinds)
+        due = self.due_destinations()
         pauses = {job.id: pause for job in due if (pause := self._pause(job.id))}
         served = pauses.keys() | {job.id for job in self._busy}
         waiting = sorted(
@@ -16403,9 +16630,9 @@ class Courier(Worker):
             age,
             self._jitter(),
         )
-        due_at = now + wait
-        if state == "pending" and not is_webhook and not any(one.body.get("cve") for one in batch):
-            due_at = after_quiet_hours(due_at, first.account)
+        is_urgent = any(delivery.body.get("cve") for delivery in batch)
+        facts = DueFacts(now, first.destination.kind, is_urgent=is_urgent, wait=wait)
+        due_at = due_time(facts, first.account, self._settings).due_at
         return Outcome(
             now,
             answer.status if answer else None,

@@ -3427,7 +3427,13 @@ HOT_QUERIES = {
     "claims of deliveries": (True, lambda b: b.store.outbox.claim(b.hook.id, 5, "me", NOW)),
     "due destinations": (
         True,
-        lambda b: (a_held_digest(b), b.store.outbox.due_destinations(NOW, rt.KINDS)),
+        lambda b: (
+            a_held_digest(b),
+            b.store.outbox.changed(),
+            b.store.outbox.release_held({one.id: "" for one in b.store.outbox.held(NOW)}, NOW),
+            b.store.outbox.bind_digests(NOW),
+            b.store.outbox.due_destinations(NOW, rt.KINDS),
+        ),
     ),
     "attempts": (
         False,
@@ -12602,6 +12608,8 @@ def test_destination_that_fails_for_three_days_notifies_those_that_do_not():
         rt.Destination(kind, "a", kind, kind, {}, "", is_for_every_project=False, schedule="hourly")
         for kind in rt.KINDS
     ]
+    # Bug: one whose messages are dropped was notified, which counted as sent
+    dropping = dataclasses.replace(others[0], id="dropping", pause="drop")
     for settings, schedule, without in (
         (WITH_MAIL, "daily", {"webhook"}),
         (WITH_MAIL, "none", {"webhook", "email"}),
@@ -12610,7 +12618,7 @@ def test_destination_that_fails_for_three_days_notifies_those_that_do_not():
         event = rt.destination_event(
             failing,
             dataclasses.replace(account, email_notification=schedule),
-            [failing, *others, dataclasses.replace(failing, id="too")],
+            [failing, *others, dataclasses.replace(failing, id="too"), dropping],
             MONDAY,
             settings,
         )
@@ -14912,7 +14920,7 @@ def test_release_of_a_repository_and_of_its_image_is_one_message(noting):
 
     def sent(minutes: float) -> dict[str, str]:
         noting.clock.now += minutes * rt.MINUTE
-        world.store.outbox.due_destinations(noting.clock.now, rt.KINDS)
+        world.courier(noting.clock).due_destinations()
         return {
             f"{one.project} {one.version}".removeprefix(f"{registry.address}/"): one.state
             for one in world.store.outbox.history(world.account.id, destination_id=hook.id)
@@ -14953,6 +14961,30 @@ def test_release_of_a_repository_and_of_its_image_is_one_message(noting):
     )
     world.store.projects.remove(other.id)
     assert not all_sources(world.store)
+
+
+def test_fix_that_waits_for_its_image_is_not_held_for_days(noting):
+    # Bug: raising the days of its project moved it, as whatever was held
+    registry, forge, world = noting.registry, noting.forge, noting.world
+    label = f"{forge.listener.url}/o/app"
+    forge.publish("o/app", "v1.0.0", "v1.1.0")
+    registry.push("me/app", "1.0.0", "1.1.0", source=label)
+    image, hook = noting.add("me/app"), world.webhook("http://127.0.0.1:9/")
+    repository, _ = world.store.projects.add(world.account.id, "github", "o/app", "o/app", {})
+    noting.check(image), noting.check(repository)
+    now = rt.timestamp(noting.clock.now)
+    forge.publish("o/app", "v1.2.0", body="Fixes CVE-2026-1111", published_at=now)
+    forge.publish("o/app", "v1.3.0", body="Bug fixes", published_at=now)
+    assert noting.check(repository) == ["v1.2.0", "v1.3.0"]
+
+    def minutes() -> dict[str, float]:
+        world.courier(noting.clock).due_destinations()
+        entries = world.store.outbox.history(world.account.id, destination_id=hook.id)
+        return {one.version: (one.next_attempt_at - noting.clock.now) / 60 for one in entries}
+
+    assert minutes() == {"v1.2.0": 10, "v1.3.0": 60}
+    world.store.projects.update(world.account.id, [repository.id], {"hold_days": 3})
+    assert minutes()["v1.2.0"] == 10 and minutes()["v1.3.0"] > 2 * 24 * 60
 
 
 @pytest.mark.parametrize(
@@ -14998,7 +15030,7 @@ def test_release_of_a_repository_is_sent_where_its_image_was_not(noting, of_imag
     registry.push("me/app", "1.2.0", source=label)
     noting.check(repository), noting.check(image, 5)
     noting.clock.now += rt.HOUR
-    world.store.outbox.due_destinations(noting.clock.now, rt.KINDS)
+    world.courier(noting.clock).due_destinations()
     claimed = {
         one.body["project"]: one.body
         for one in world.store.outbox.claim(hook.id, 9, "me", noting.clock.now)
@@ -15020,7 +15052,7 @@ def test_late_note_is_in_messages_that_wait(noting):
     forge.publish("o/app", "v1.2.0", body="Fixes CVE-2026-5555")
     noting.check(image, 10)
     noting.clock.now += 3 * rt.DAY
-    world.store.outbox.due_destinations(noting.clock.now, rt.KINDS)
+    world.courier(noting.clock).due_destinations()
     body = world.store.outbox.claim(hook.id, 9, "me", noting.clock.now)[0].body
     assert (
         "Fixes" in body["note"]["message"]
@@ -19038,25 +19070,26 @@ def test_delivery_due_during_downtime_has_all_retries(world, forge, listen):
 
 
 def test_claim_takes_whole_digests(world):
-    """However many are in front of them, and however few are wanted."""
-    for before, count, limit in (
-        (0, 1, 128),
-        (0, 130, 1),
-        (0, 600, 128),
-        (100, 300, 128),
-        (200, 300, 128),
+    """However many are in front of them, and however few are wanted; each of a hundred at most."""
+    for before, count, limit, sizes in (
+        (0, 1, 128, [1]),
+        (0, 130, 1, [100]),
+        (0, 130, 128, [100, 30]),
+        (0, 600, 128, [100, 100]),
+        (100, 300, 128, [100]),
+        (200, 300, 128, []),
     ):
         topic, project = (
-            world.topic(name=f"{before}-{count}"),
-            world.track("github", f"o/p{before}-{count}"),
+            world.topic(name=f"{before}-{count}-{limit}"),
+            world.track("github", f"o/p{before}-{count}-{limit}"),
         )
         put_many(world, before, topic)
         now = world.store.database.clock()
         put_digest(world.store, project, [topic], [f"1.{n}" for n in range(count)], now)
-        world.store.outbox.due_destinations(now, rt.KINDS)
+        world.courier(lambda: now).due_destinations()
         claimed = world.store.outbox.claim(topic.id, limit, "me", now)
         digest_ids = [one.digest_id for one in claimed if one.digest_id]
-        assert len(digest_ids) in ((0, count) if before else (count,)) and len(set(digest_ids)) <= 1
+        assert [len(list(members)) for _, members in itertools.groupby(digest_ids)] == sizes
         assert len(claimed) - len(digest_ids) == min(before, limit)
         assert world.store.outbox.claim(topic.id, limit, "other", now) == []
 
@@ -19166,7 +19199,7 @@ def hold(
     """Observed projects, whose releases are held, and a topic."""
     world.observe(forge, "2026-06-10T09:00:00+02:00", *names)
     for name in world.projects:
-        assert world.set(name, hold_days=days)["hold_days"] == days
+        assert world.set(name, hold_days=days).get("hold_days", 0) == days
     return world.topic(listener.url, **about)
 
 
@@ -19192,6 +19225,73 @@ def test_hold_ends_when_the_release_is_old_enough_or_names_a_cve(world, forge, p
     assert world.send() == []
     world.set("o/b", hold_days=0)  # it can be shortened
     assert len(world.send()) == 2
+
+
+def test_cve_that_becomes_known_ends_the_hold(world, forge, pager):
+    # Bug: the held message named it, and still waited for the rest of its days
+    hold(world, forge, pager, 7)
+    world.find("o/a", "2.0")
+    assert world.send() == []
+    forge.releases["o/a"][0]["body"] = "Notes of 2.0. Fixes CVE-2026-1234"
+    world.clock.now += rt.HOUR
+    assert world.check("o/a") == []
+    assert len(world.send()) == 1 and versions_in(pager.seen[0]) == ["o/a 2.0"]
+    assert "CVE-2026-1234" in pager.seen[0].json()["message"]
+
+
+def due_at_of(world: World, version: str, destination: rt.Destination) -> float:
+    """When a delivery is due, after all was decided that is to be decided now."""
+    world.sending.due_destinations()
+    entries = world.store.outbox.history(world.account.id, destination_id=destination.id)
+    (due_at,) = [one.next_attempt_at for one in entries if one.version == version]
+    return due_at
+
+
+def change_days(days: int) -> Callable[[World, rt.Destination], Any]:
+    return lambda world, topic: world.set("o/a", hold_days=days)
+
+
+def change_schedule(schedule: str) -> Callable[[World, rt.Destination], Any]:
+    return lambda world, topic: world.store.destinations.save(
+        dataclasses.replace(topic, schedule=schedule)
+    )
+
+
+def change_hours(**about: Any) -> Callable[[World, rt.Destination], Any]:
+    return lambda world, topic: world.store.accounts.change(world.account.id, about)
+
+
+@pytest.mark.parametrize(
+    "schedule, days, notes, change, before, after",
+    [
+        ("instant", 2, "", change_days(4), "12T09:00:00", "14T09:00:00"),
+        ("instant", 2, "", change_days(0), "12T09:00:00", "10T09:00:00"),
+        ("daily", 2, "", change_schedule("instant"), "13T08:00:00", "12T09:00:00"),
+        ("daily", 2, "", change_schedule("hourly"), "13T08:00:00", "12T10:00:00"),
+        ("daily", 0, "", change_days(1), "11T08:00:00", "12T08:00:00"),
+        ("daily", 0, "Fixes CVE-2026-1234", change_days(1), "11T08:00:00", "11T08:00:00"),
+        ("daily", 0, "", change_hours(digest_hour=20), "11T08:00:00", "10T20:00:00"),
+        ("daily", 0, "", change_hours(time_zone="UTC"), "11T08:00:00", "10T10:00:00"),
+        (
+            "instant",
+            1,
+            "",
+            change_hours(quiet_from="08:30", quiet_until="10:00"),
+            "11T09:00:00",
+            "11T10:00:00",
+        ),
+    ],
+)
+def test_whatever_decides_when_a_delivery_is_due_moves_it(
+    world, forge, pager, schedule, days, notes, change, before, after
+):
+    topic = hold(world, forge, pager, days, schedule=schedule)
+    world.find("o/a", "2.0", notes)
+    assert due_at_of(world, "2.0", topic) == moment(f"2026-06-{before}+02:00")
+    change(world, topic)
+    assert due_at_of(world, "2.0", topic) == moment(f"2026-06-{after}+02:00")
+    world.store.database.connection.execute("UPDATE project SET hold_days = hold_days")
+    assert not world.store.outbox.changed(), "decided once, and again only after a change"
 
 
 def test_hold_skips_only_what_vanished(world, forge, pager):
@@ -20829,7 +20929,7 @@ def test_project_with_an_installation_notifies_of_what_is_newer(world, forge):
         {"place": "vps", "version": "1.0", "behind": 3},
     ]
     claimed = world.store.outbox.claim(
-        world.store.outbox.due_destinations(world.clock.now, rt.KINDS)[0].id,
+        world.sending.due_destinations()[0].id,
         9,
         "test",
         world.clock.now,
@@ -21408,6 +21508,27 @@ def test_report_of_what_is_behind_is_sent_weekly_or_monthly_if_anything_is(world
     assert "2 projects are behind" in world.visitor().get("/deliveries").text
     assert world.command("destination", "change", "ntfy", "weekly", "--report", "none")[0] == 0
     assert world.store.destinations.get(topics["weekly"].id).report == "none"
+
+
+def test_report_by_mail_needs_a_mail_server(world, forge):
+    # Bug: without one it was queued, failed for three days, and that was reported, too
+    for smtp_url, count in (("", 0), ("smtp://127.0.0.1:9", 1)):
+        name = f"o/a{count}"
+        world.observe(forge, "2026-06-10T09:00:00+02:00", name, smtp_url=smtp_url)
+        world.set(name, installed=[{"version": "0.1"}])
+        world.find(name, "0.2")
+        mailbox = new_destination(
+            world.store,
+            world.account.id,
+            "email",
+            f"mailbox {count}",
+            {"to": "me@example.org"},
+            report="weekly",
+        )
+        world.clock.now = moment("2026-06-15T08:00:00+02:00")
+        world.sending._report()
+        entries = world.store.outbox.history(world.account.id, destination_id=mailbox.id)
+        assert len([one for one in entries if one.event == "summary"]) == count
 
 
 def test_installations_are_recorded_by_place_and_origin(world):
