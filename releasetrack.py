@@ -16676,7 +16676,17 @@ class Courier(Worker):
 # by the API's name of it, and a message; each surface names the field in its own words.
 
 
-_JOINERS = str.maketrans("", "", "\u200c\u200d")  # inside emoji and several scripts
+_JOINERS = "\u200c\u200d"  # inside emoji and several scripts
+# All blanks of Unicode but the ordinary one: no-break, ideographic, of several widths.
+_BLANKS = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+_SHOWN_TOO = str.maketrans(
+    "", "", _JOINERS + _BLANKS
+)  # what str.isprintable() refuses and names have
+
+
+def is_printable(text: str) -> bool:
+    """Whether a text has only characters that a name may have."""
+    return text.translate(_SHOWN_TOO).isprintable()
 
 
 def read_label(text: str, at_most: int = NAME_LIMIT, field: str = "name") -> str:
@@ -16684,7 +16694,7 @@ def read_label(text: str, at_most: int = NAME_LIMIT, field: str = "name") -> str
     label = text.strip()
     if not label:
         raise Invalid(Problem(field, "is required"))
-    if len(label) > at_most or not label.translate(_JOINERS).isprintable():
+    if len(label) > at_most or not is_printable(label):
         raise Invalid(Problem(field, f"must be at most {at_most} printable characters"))
     return label
 
@@ -17184,6 +17194,15 @@ class Form:
     def typed(self, name: str) -> str:
         """As it was typed: blanks may belong to a password."""
         return self.texts(name)[0] if self.texts(name) else ""
+
+    def without(self, *names: str) -> list[tuple[str, str]]:
+        """All that was sent but these fields."""
+        return [
+            (name, value)
+            for name, values in self._given.items()
+            if name not in names
+            for value in values
+        ]
 
     def lines(self, name: str) -> list[str]:
         return [line.strip() for line in self.text(name).split("\n") if line.strip()]
@@ -20235,7 +20254,14 @@ SCRIPT = """\
 "use strict";
 // What improves the pages where scripts run. All of it can be done without.
 const one = (where, within = document) => within.querySelector(where);
-const read = async answer => new DOMParser().parseFromString(await (await answer).text(), "text/html");
+const read = async (address, options) => {  // a page; where another one comes, as the session has ended, that is loaded
+  const answer = await fetch(address, options);
+  if (!answer.ok || new URL(answer.url).pathname !== new URL(address, location).pathname) {
+    location.reload();
+    await new Promise(() => {});            // nothing is done with it
+  }
+  return new DOMParser().parseFromString(await answer.text(), "text/html");
+};
 let timer, requests = 0;
 const tell = () => { for (const note of document.querySelectorAll(".note")) note.ariaExpanded = "false"; };
 addEventListener("input", event => {        // data-live: the id of what changes while filters are chosen
@@ -20244,7 +20270,7 @@ addEventListener("input", event => {        // data-live: the id of what changes
   clearTimeout(timer);
   timer = setTimeout(async () => {
     const mine = ++requests, data = new URLSearchParams(new FormData(form));
-    const found = (await read(fetch(form.getAttribute("action") + "?" + data))).getElementById(id);
+    const found = (await read(form.getAttribute("action") + "?" + data)).getElementById(id);
     if (mine !== requests || !found) return;
     document.getElementById(id).replaceChildren(...found.childNodes);
     tell();
@@ -20253,7 +20279,7 @@ addEventListener("input", event => {        // data-live: the id of what changes
 });
 async function mark(button) {               // a release as read or unread, where it stands
   const row = button.closest("li"), data = new URLSearchParams(new FormData(button.form, button));
-  const page = await read(fetch(button.form.action, {method: "POST", body: data}));
+  const page = await read(button.form.action, {method: "POST", body: data});
   const now = one(`button[value="${CSS.escape(button.value)}"]`, page)?.closest("li");
   const wasHere = row.contains(document.activeElement);
   row.className = now ? now.className : "";
@@ -20286,7 +20312,7 @@ addEventListener("click", async event => {
   const note = event.target.closest(".note"), more = event.target.closest(".more");
   if (more && !event.ctrlKey && !event.metaKey) {       // the page with the actions of a row, as a dialog
     event.preventDefault();
-    const page = await read(fetch(more.href));
+    const page = await read(more.href);
     show(one("h1", page).textContent, ...one("#found", page).children);
   }
   if (note && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
@@ -20306,6 +20332,20 @@ addEventListener("change", event => {       // data-all: ticks all boxes of that
   const count = document.querySelectorAll("[name=project]:checked").length, label = one(".bulk [for=change]");
   if (label) label.textContent = one(".bulk [name=all]:checked") ? "All selected" : `${count} selected`;
 });
+let isTyped = false;                        // so that no reload takes away what a form was given
+addEventListener("input", () => { isTyped = true; });
+async function follow() {                   // a check that is under way: its row and what it finds change, no form does
+  const page = await read(location.href), still = one(".checking", page);
+  if (still) one(".checking").replaceWith(still);
+  else if (!isTyped) location.reload();
+  else {
+    one(".checking").replaceWith(one(".health", page));
+    one("#found").replaceChildren(...one("#found", page).childNodes);
+    tell();
+  }
+  if (still) setTimeout(follow, 2000);
+}
+if (one(".checking")) setTimeout(follow, 2000);
 if (one("[name=zone]")) one("[name=zone]").value = Intl.DateTimeFormat().resolvedOptions().timeZone;
 tell();
 for (const note of document.querySelectorAll("[data-open]")) unfold(note.parentElement);
@@ -20998,6 +21038,7 @@ class SeeOther(Exception):
         self.path, self.flash, self.undo = path, flash, undo
 
 
+_CONFIRMING = "confirming_password"  # the field of the form that asks for it in between
 _SESSION, _FLASH, _HIDDEN = "releasetrack", "releasetrack-flash", "releasetrack-hidden"  # cookies
 _BROWSER = "releasetrack-browser"  # the cookie that says where this browser has signed in before
 # What the button beside a flash message may press: what undoes, or sends the latest release.
@@ -21005,6 +21046,24 @@ _UNDO = re.compile(
     r"latest|show|\S+ (?:resume|show|undo .*)|unread [0-9,]+|until [0-9]{1,10}\.[0-9]{1,9}"
 )
 _OWN_PATH = re.compile(r"/(?![/\\])[!-~]{0,1500}")  # of a page, and of no other host
+# Prevents what a form asks for at present, and says nothing against what was typed.
+_TRY_AGAIN = (TooMany, StoreUnavailable, HelperMissing, HelperFailed, ProviderError)
+_NO_STORE = (
+    "The store cannot be read or written: another process holds it, or its disk is full or "
+    "read-only. Try again soon."
+)
+
+
+def _words_of(error: ReleasetrackError) -> str:
+    return _NO_STORE if isinstance(error, StoreUnavailable) else str(error)
+
+
+class PasswordNeeded(Exception):
+    """What the form asks for needs the current password. ``problems``: of what was typed for that."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__()
+        self.problems = problems
 
 
 class Page:
@@ -21050,7 +21109,7 @@ class Visit:
         self.pressed = ""  # the button that was
         self.problems: list[Problem] = []  # of what the form asked for
         self.result: Any = None  # what the button has returned; a dict goes to the page
-        self._labels: dict[str, str] = {}  # of the page's fields, by what problems call them
+        self._labels: dict[str, str] = {}  # of the form's fields, by what problems call them
 
     @functools.cached_property
     def form(self) -> Form:
@@ -21097,7 +21156,7 @@ class Visit:
                 made = accounts.add(
                     "user",
                     address,
-                    name if name and name.isprintable() else address,
+                    name if name and is_printable(name) else address,
                     hash_password(secrets.token_urlsafe(32)),
                     False,
                     machine_time_zone(),
@@ -21228,13 +21287,49 @@ class Visit:
         self.set_cookie(_BROWSER, cookie, 365 * DAY)
 
     def require_password(self) -> None:
-        """Raise SeeOther, to ask for the password, unless it was typed in ten minutes or a proxy signs in."""
-        if (
-            not self.proxy_account
-            and self.session
-            and (self.store.database.clock() - self.session.confirmed_at > CONFIRMED)
-        ):
+        """Go on only where the password was typed in the last ten minutes, or a proxy signs in. Raises SeeOther,
+        to the page that asks for it; for a form PasswordNeeded, so that what was typed is not lost."""
+        if self.proxy_account or not self.session:
+            return
+        if self.store.database.clock() - self.session.confirmed_at <= CONFIRMED:
+            return
+        if not self.is_post:
             raise SeeOther(f"/confirm?{urllib.parse.urlencode({'next': self.path})}")
+        if not self.form.texts(_CONFIRMING):
+            raise PasswordNeeded([])
+        try:
+            self.confirm_password(_CONFIRMING)
+        except Invalid as error:
+            raise PasswordNeeded(error.problems) from None
+
+    def confirm_password(self, field: str) -> None:
+        """Raise Invalid unless the form sent the account's password. Tries count apart from those of log-ins."""
+        who = f"session {self.session.id}" if self.session else ""
+        throttle, password = self.context.throttle, self.form.typed(field)
+        if not throttle.check(who, who, password, self.account.password, time.monotonic()):
+            raise Invalid(Problem(field, "is wrong"))
+        if self.session:
+            self.store.sessions.confirm(self.session.id)
+            self.session = self.store.sessions.find(self._token)
+
+    def password_page(self) -> Page:
+        """What asks for the password and then sends the form again, as it was filled in."""
+        pairs = self.form.without("form_token", "do", _CONFIRMING)
+        return Page(
+            title="Confirm your password",
+            intro="This needs your password. Once typed, it counts for ten minutes.",
+            hidden=pairs,
+            buttons={self.pressed: Button("Confirm", lambda: None)},
+            fields=[
+                Field(
+                    _CONFIRMING,
+                    "Current password",
+                    type="password",
+                    is_required=True,
+                    more={"autocomplete": "current-password", "autofocus": "autofocus"},
+                )
+            ],
+        )
 
     def obey(self, page: Page) -> None:
         """Do what the button does that was pressed; what is wrong, or comes of it, is kept for the page."""
@@ -21249,24 +21344,28 @@ class Visit:
                 raise SeeOther(button.then or self.link(), button.done, button.undo)
         except Invalid as error:
             bottle.response.status, self.problems = 400, error.problems
+        except _TRY_AGAIN as error:  # the form stays as it was filled in
+            error_response(error)
+            self.problems = [Problem("", _words_of(error))]
 
     def _filled(self, fields: Iterable[Field]) -> list[Field]:
-        named = {field.name.rpartition(".")[2]: field for field in fields}
-        self._labels |= {name: re.split(r", | \(", field.label)[0] for name, field in named.items()}
         wrong = {problem.field.partition("[")[0] for problem in self.problems}
-        return [
-            dataclasses.replace(
-                field,
-                value=""
-                if field.type == "password"
-                else field.value
-                if "readonly" in field.more
-                else self.form.text(field.name),
-                chosen=self.form.texts(field.name),
-                is_wrong=field.is_wrong or name in wrong,
-            )
-            for name, field in named.items()
-        ]
+        return [self._filled_field(field, wrong) for field in fields]
+
+    def _filled_field(self, field: Field, wrong: Collection[str]) -> Field:
+        name = field.name.rpartition(".")[2]  # as a problem names it
+        self._labels.setdefault(name, re.split(r", | \(", field.label)[0])
+        value = self.form.text(field.name)
+        if "readonly" in field.more:
+            value = field.value
+        if field.type == "password":
+            value = ""
+        return dataclasses.replace(
+            field,
+            value=value,
+            chosen=self.form.texts(field.name),
+            is_wrong=field.is_wrong or name in wrong,
+        )
 
     def _fill(self, page: Page) -> None:
         """Show the form that was sent with what was typed, and what is wrong with it."""
@@ -21471,10 +21570,6 @@ _ERROR_TEXTS = {
     404: "This page does not exist, or what it showed was deleted.",
     500: "Something went wrong. The log of releasetrack has the details.",
 }
-_NO_STORE = (
-    "The store cannot be read or written: another process holds it, or its disk is full or "
-    "read-only. Try again soon."
-)
 
 
 def error_page(context: Context, environ: dict[str, Any], status: int, text: str = "") -> str:
@@ -21508,6 +21603,10 @@ def answer_page(context: Context, path: str, **names: str) -> Any:
             visit.obey(page)
             page = route.handler(visit, **names)
         return visit.render(page) if isinstance(page, Page) else page
+    except PasswordNeeded as needed:
+        visit.problems = list(needed.problems)
+        bottle.response.status = 400 if needed.problems else 200
+        return visit.render(visit.password_page())
     except SeeOther as leaving:
         if leaving.flash:
             flash = [" ".join(shortened(leaving.flash, 300).split())]
@@ -21522,8 +21621,7 @@ def answer_page(context: Context, path: str, **names: str) -> Any:
         return ""
     except ReleasetrackError as error:
         error_response(error)
-        text = _NO_STORE if isinstance(error, StoreUnavailable) else str(error)
-        return error_page(context, environ, error.status, text)
+        return error_page(context, environ, error.status, _words_of(error))
 
 
 # ---- first run, signing in
@@ -21703,7 +21801,7 @@ def confirm_page(visit: Visit) -> Page:
     """Ask for the password again, before secrets are shown."""
     confirm = Button(
         "Confirm",
-        lambda: _confirm_password(visit, "password"),
+        lambda: visit.confirm_password("password"),
         "Password confirmed for ten minutes. Go on where you were.",
         then=_next_path(visit),
     )
@@ -21737,38 +21835,12 @@ def releases_page(visit: Visit) -> Page:
     found, has_more, is_cut = store.releases.latest(
         account_id, number, provider, tag, text, is_security, is_unread=is_unread, size=ROWS
     )
-    listed = [one.id for one in found if one.is_unread]
-    word, _, before = visit.pressed.partition(" ")  # as buttons that undo are called
-
-    def mark() -> None:
-        for name in ("read", "unread"):
-            ids = (before if word == name else visit.form.text(name)).split(",")
-            store.releases.mark(
-                account_id,
-                [int(id_) for id_ in ids if re.fullmatch("[0-9]{1,18}", id_)],
-                name == "read",
-            )
-        if word == "until":
-            store.accounts.change(account_id, {"read_until": float(before)})
-        raise SeeOther(visit.link())
-
-    unread, undo = store.releases.unread(account_id), f"until {visit.account.read_until}"
-    count, words = (f"{unread:,} unread", "Mark all as read") if unread else ("", "")
-    mark_all = functools.partial(
-        store.accounts.change, account_id, {"read_until": store.database.clock()}
-    )
+    unread, listed = store.releases.unread(account_id), [one.id for one in found if one.is_unread]
+    count = f"{unread:,} unread" if unread else ""
     if is_narrowed:
-        count = (
-            f"{(number - 1) * ROWS + len(found):,}{'+' if has_more else ''} found" if found else ""
-        )
-        words = f"Mark these {len(listed)} as read" if listed else ""
-        undo = f"unread {','.join(map(str, listed))}"
-        mark_all = functools.partial(store.releases.mark, account_id, listed, True)
-    buttons = {
-        "": Button("", mark),
-        "all": Button(words, mark_all, "Marked as read.", undo=undo),
-        **({visit.pressed: Button("", mark)} if _UNDO.fullmatch(visit.pressed) else {}),
-    }
+        more = "+" if has_more else ""
+        count = f"{(number - 1) * ROWS + len(found):,}{more} found" if found else ""
+    buttons = _mark_buttons(visit, listed if is_narrowed else None, unread)
     bar = {
         "note": count,
         "buttons": buttons,
@@ -21797,6 +21869,48 @@ def releases_page(visit: Visit) -> Page:
             check_field("security", "Security", is_security),
         ),
     )
+
+
+# The button that marks all that a page showed says what that was: what was found since stays unread.
+_MARK_SHOWN = re.compile(r"(until [0-9]{1,10}\.[0-9]{1,9}|read [0-9,]{1,2100}) all")
+
+
+def _mark_buttons(visit: Visit, listed: list[int] | None, unread: int) -> dict[str, Button]:
+    """What marks releases as read or unread. ``listed``: the ids of the unread ones of a narrowed list; None
+    where all are listed, of which so many are unread."""
+    buttons = {"": Button("", functools.partial(_mark_releases, visit, ""))}
+    if _UNDO.fullmatch(visit.pressed):
+        buttons[visit.pressed] = Button("", functools.partial(_mark_releases, visit, visit.pressed))
+    if listed is None:
+        label = "Mark all as read" if unread else ""
+        shown = f"until {visit.store.database.clock():.6f}"
+        undo = f"until {visit.account.read_until}"
+    else:
+        ids = ",".join(map(str, listed))
+        label = f"Mark these {len(listed)} as read" if listed else ""
+        shown, undo = f"read {ids}", f"unread {ids}"
+    if sent := _MARK_SHOWN.fullmatch(visit.pressed):
+        shown = sent[1]
+        undo = undo if shown.startswith("until") else f"un{shown}"
+    act = functools.partial(_mark_releases, visit, shown)
+    buttons[f"{shown} all"] = Button(label, act, "Marked as read.", undo=undo)
+    return buttons
+
+
+def _mark_releases(visit: Visit, change: str) -> None:
+    """Mark as ``change`` says, such as "read 7,8" or "until 1790000000.5"; with "" as the form's fields do.
+    Raises SeeOther where no message follows."""
+    store, account_id = visit.store, visit.account.id
+    word, _, about = change.partition(" ")
+    if word == "until":
+        until = min(float(about), store.database.clock())
+        store.accounts.change(account_id, {"read_until": until})
+    for name in ("read", "unread"):
+        ids = (about if word == name else visit.form.text(name)).split(",")
+        releases = [int(id_) for id_ in ids if re.fullmatch("[0-9]{1,18}", id_)]
+        store.releases.mark(account_id, releases, name == "read")
+    if not _MARK_SHOWN.fullmatch(visit.pressed):
+        raise SeeOther(visit.link())
 
 
 def _first_steps(visit: Visit) -> list[dict[str, Any]]:
@@ -22580,7 +22694,7 @@ def projects_page(visit: Visit) -> Page:
     )
     if number > 1 and not projects:  # those of the last page were removed
         raise SeeOther(visit.link(page=""))
-    failing = len(store.projects.matching(account_id, is_failing=True))
+    failing = len(store.projects.matching(account_id, **narrowed | {"is_failing": True}))
     first = (number - 1) * ROWS + 1
     part = f"{first:,}\u2013{first + len(projects) - 1:,} of " if 0 < len(projects) < count else ""
     bad = f" \u00b7 {failing} failing" if failing and not is_failing else ""
@@ -22616,7 +22730,9 @@ def _bulk_section(
         return Button(label, lambda: _do_with_selected(visit, narrowed, act, done=done), sure=sure)
 
     choices = [("", "Choose an action"), *((words, words) for words in _possible_changes(visit))]
-    whole = check_field("all", f"All {count:,} that match, on every page")
+    whole = Field(
+        "all", "", type="checks", choices=[(str(count), f"All {count:,} that match, on every page")]
+    )
     return {
         **_BULK,
         "items": _project_items(visit, projects),
@@ -22747,10 +22863,26 @@ def _check_projects(visit: Visit, ids: list[str]) -> str:
     return f" 1 {was}" if left == 1 else f" {left} {were}"
 
 
+_REMOVING_SECONDS = 10.0  # of one request
+
+
 def _remove_projects(visit: Visit, ids: list[str]) -> str:
-    """Remove projects one by one: each may have 10,000 releases, and other writers wait meanwhile."""
-    for id_ in ids:
-        visit.store.projects.remove(id_)
+    """Remove projects one by one: each may have 10,000 releases, and other writers wait meanwhile. Raises
+    Invalid, which says how far it came, where that ends before all are removed."""
+    ends_at, removed = time.monotonic() + _REMOVING_SECONDS, 0
+    try:
+        for id_ in ids:
+            visit.store.projects.remove(id_)
+            removed += 1
+            if time.monotonic() > ends_at and removed < len(ids):
+                break
+    except StoreUnavailable:
+        if not removed:
+            raise
+    if removed < len(ids):
+        raise Invalid(
+            f"Removed {removed:,} of {len(ids):,} projects so far. Select the others and remove them again."
+        )
     return ""
 
 
@@ -22759,8 +22891,12 @@ def _do_with_selected(
 ) -> None:
     """Do something with the projects that are selected. Raises Invalid, SeeOther."""
     projects, account_id = visit.store.projects, visit.account.id
-    if visit.form.text("all"):
+    if shown := visit.form.text("all"):
         ids = projects.matching(account_id, **narrowed)
+        if shown != str(len(ids)):  # some were added or removed since
+            raise Invalid(
+                f"{pluralize(len(ids), 'project')} match now. Look at them, and try again."
+            )
     else:
         selected = dict.fromkeys(visit.form.texts("project"))
         ids = [project.id for project in projects.of_ids(account_id, list(selected))]
@@ -23316,31 +23452,32 @@ def _check_now(visit: Visit, project: Project) -> None:
     raise SeeOther(visit.link(), "It was checked within the last minute.")
 
 
-def _health_item(visit: Visit, project: Project) -> Entry:
-    """Where a project is, and when it is checked. While it is, the page comes again by itself."""
-    health, hint = project.health, "Checking..."
-    if (
-        health.next_check_at <= visit.store.database.clock()
-        and project.provider in visit.providers
-        and "tracker" in visit.store.database.workers
-    ):
-        bottle.response.set_header("Refresh", "2")
-    else:
-        checked, next_check = visit.when(health.checked_at)[2], visit.when(health.next_check_at)[2]
-        hint = f"Last checked {checked}, next {next_check}."
+def _health_section(visit: Visit, project: Project) -> dict[str, Any]:
+    """Where a project is, and when it is checked. While it is, scripts ask again how that stands."""
+    health, marks = project.health, list[tuple[str, ...]]()
+    is_due = health.next_check_at <= visit.store.database.clock()
+    has_tracker = "tracker" in visit.store.database.workers
+    is_checking = is_due and has_tracker and project.provider in visit.providers
+    checked, next_check = visit.when(health.checked_at)[2], visit.when(health.next_check_at)[2]
+    hint = f"Last checked {checked}, next {next_check}."
+    if is_checking:
+        hint = "Checking..."
+        marks.append(("link", "Refresh", visit.link()))
     if project.id in visit.context.applied:
         hint += f" It is declared in {os.path.basename(visit.settings.apply)}; change it there."
+    marks += [("plain", name) for id_, name in visit.tags.items() if id_ in project.tags]
     title = visit.title_of(project.provider)
-    return Entry(
+    item = Entry(
         name=title,
         icon=Icon.of(project.provider),
         at=title,
         url=visit.page_of(project),
-        marks=[("plain", name) for id_, name in visit.tags.items() if id_ in project.tags],
+        marks=marks,
         about=f"formerly {project.former_name}" if project.former_name else "",
         hints=[hint, project.note, _notes_hint(visit, project)],
         buttons={"check": Button("Check now", functools.partial(_check_now, visit, project))},
     )
+    return {"items": [item], "looks": "health checking" if is_checking else "health"}
 
 
 def _notes_hint(visit: Visit, project: Project) -> str:
@@ -23374,7 +23511,7 @@ def project_page(visit: Visit, project_id: str) -> Page:
             (f"/deliveries?project={project.id}", "Delivery history"),
         ],
         above=[
-            {"items": [_health_item(visit, project)]},
+            _health_section(visit, project),
             {"heading": "Installed" if installed else "", "items": installed},
             {"heading": "Your answers" if answers else "", "items": answers},
             _install_section(visit, project, listed.releases),
@@ -24357,7 +24494,7 @@ def account_page(visit: Visit) -> Page:
     revokes_keys = bool(visit.form.texts("keys"))
 
     def password() -> None:
-        _confirm_password(visit, "old")
+        visit.confirm_password("old")
         store.accounts.change(account.id, {"password": _new_password(visit, "new")})
         store.accounts.sign_out(account.id, revokes_keys)
         visit.sign_in(or_404(store.accounts.get(account.id)))
@@ -24552,20 +24689,8 @@ def _save_profile(visit: Visit) -> None:
             visit.settings.auth_header
         ):  # else somebody could take the address of who has not come yet
             raise Invalid(Problem("email", "cannot be changed while a proxy signs people in by it"))
-        _confirm_password(visit, "present")
+        visit.confirm_password("present")
     visit.store.accounts.change(account.id, changes)
-
-
-def _confirm_password(visit: Visit, field: str) -> None:
-    """Raise Invalid unless the form sent the account's password. Tries count apart from those of log-ins."""
-    who = f"session {visit.session.id}" if visit.session else ""
-    password = visit.form.typed(field)
-    if not visit.context.throttle.check(
-        who, who, password, visit.account.password, time.monotonic()
-    ):
-        raise Invalid(Problem(field, "is wrong"))
-    if visit.session:
-        visit.store.sessions.confirm(visit.session.id)
 
 
 @page_at("/account/second-factor")
