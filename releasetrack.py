@@ -13502,28 +13502,41 @@ def end_of_life(
     return ("ended", 0) if has_ended else ("", None)
 
 
+_END_ALERTS = (90, 7)  # days before an end of life
+# All that there is an alert of at once: each flaw, and the end of life, at each place.
+_ALERTED_LIMIT = INSTALLED_LIMIT * (ADVISORY_LIMIT + 1)
+
+
 def alerts_of(project: Project) -> tuple[list[str], dict[str, str], tuple[str, ...]]:
-    """``(lines to notify of; the flaws in them, and the version that has each; what is alerted then)``: each
-    flaw once a place and when it is worse, an end of life 90 and 7 days before."""
-    ranks = {what: int(rank) for rank, _, what in (one.partition(" ") for one in project.alerted)}
-    lines, flaws = list[str](), dict[str, str]()
-    for one in project.installed:
-        name, days = f"{one.shown} on {one.place}" if one.place else one.shown, one.eol_days or 0
-        step = (0 < days <= 90) + (0 < days <= 7)
-        if step > ranks.get(f"{one.eol} {one.place}", 0):
-            lines.append(
-                f"{name} reaches its end of life on {one.eol}, in {pluralize(days, 'day')}."
-            )
-            ranks[f"{one.eol} {one.place}"] = step
-        for flaw in one.vulnerabilities:
-            if flaw.rank > max(
-                ranks.get(f"{id_} {one.place}", 0) for id_ in (flaw.id, *flaw.aliases)
-            ):
-                ends = f". The update to {one.newest} ends it." if flaw.is_ended else ""
+    """``(lines to notify of; the flaws in them, and the version that has each; what is alerted then)``.
+
+    Each flaw once a place and when it is worse, an end of life 90 and 7 days before. What is alerted has last
+    what is true now: if there is too much, what is no longer true goes first.
+    """
+    ranks, lines, flaws = dict[str, int](), list[str](), dict[str, str]()
+    for alert in project.alerted:
+        rank, _, flaw_and_place = alert.partition(" ")
+        ranks[flaw_and_place] = int(rank)
+    for installation in project.installed:
+        place, days = installation.place, installation.eol_days or 0
+        name = f"{installation.shown} on {place}" if place else installation.shown
+        step = sum(1 for limit in _END_ALERTS if 0 < days <= limit)
+        if step:
+            known_step = ranks.pop(f"{installation.eol} {place}", 0)
+            ranks[f"{installation.eol} {place}"] = max(step, known_step)
+            if step > known_step:
+                in_days = pluralize(days, "day")
+                lines.append(f"{name} reaches its end of life on {installation.eol}, in {in_days}.")
+        for flaw in installation.vulnerabilities:
+            known_rank = max(ranks.get(f"{id_} {place}", 0) for id_ in (flaw.id, *flaw.aliases))
+            ranks.pop(f"{flaw.id} {place}", None)
+            ranks[f"{flaw.id} {place}"] = max(flaw.rank, known_rank)
+            if flaw.rank > known_rank:
+                ends = f". The update to {installation.newest} ends it." if flaw.is_ended else ""
                 lines.append(f"{name}: {flaw} {flaw.title}".rstrip(" .") + ends)
-                flaws[flaw.id] = one.shown
-                ranks[f"{flaw.id} {one.place}"] = flaw.rank
-    return lines, flaws, tuple(f"{rank} {what}" for what, rank in ranks.items())[-1000:]
+                flaws[flaw.id] = installation.shown
+    alerted = [f"{rank} {flaw_and_place}" for flaw_and_place, rank in ranks.items()]
+    return lines, flaws, tuple(alerted[-_ALERTED_LIMIT:])
 
 
 # ---- who is notified, and when

@@ -12350,6 +12350,30 @@ def test_version_that_is_no_longer_listed_was_withdrawn(rules, mine, versions, s
     assert found.is_withdrawn is (f"{mine}!" in versions)
 
 
+def test_flaws_are_announced_once_however_many_there_are():
+    """Bug: of more than 1,000 each round forgot the first, and announced them again each day."""
+    flaws = tuple(rt.Advisory(f"CVE-2026-{n}", severity="low") for n in range(rt.ADVISORY_LIMIT))
+    installed = tuple(
+        rt.Installation(f"place {n}", "1.0", advisories=flaws, eol="2026-09-01", eol_days=80)
+        for n in range(rt.INSTALLED_LIMIT)
+    )
+    blank = rt.Project.blank("", "github", "o/a")
+    project = dataclasses.replace(blank, installed=installed)
+    lines, _, alerted = rt.alerts_of(project)
+    assert len(lines) == rt.INSTALLED_LIMIT * (rt.ADVISORY_LIMIT + 1)
+    for order in (installed, installed[::-1], installed):
+        project = dataclasses.replace(project, installed=order, alerted=alerted)
+        lines, _, alerted = rt.alerts_of(project)
+        assert lines == [], "announced again"
+    moved = tuple(dataclasses.replace(one, place=f"new {one.place}") for one in installed)
+    project = dataclasses.replace(project, installed=moved, alerted=alerted)
+    lines, _, alerted = rt.alerts_of(project)
+    assert len(lines) == len(alerted) == rt.INSTALLED_LIMIT * (rt.ADVISORY_LIMIT + 1)
+    stopped = dataclasses.replace(project, installed=moved[:1], alerted=alerted)
+    restarted = dataclasses.replace(project, alerted=rt.alerts_of(stopped)[2])
+    assert rt.alerts_of(restarted)[0] == [], "what was not there for a while is announced again"
+
+
 def an_installation(place: str = "", rank: int = 0, **about: Any) -> rt.Installation:
     """Something that is installed, with a known vulnerability of this rank."""
     severity = rt.SEVERITIES[rank - 1] if rank else ""
