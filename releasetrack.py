@@ -1217,19 +1217,26 @@ class VersionRules(NamedTuple):
     def follows(self, mine: VersionParts, other: VersionParts) -> str:
         """Whether a version may follow mine, whatever their order: "yes" (in all but the numbers the same, or
         on a higher base), "doubt", or "" for never."""
-        answer = self.is_one_family or self.answer(other)
-        if answer is not None or not other.numbers or mine.architecture != other.architecture:
+        if self.is_one_family:
+            return "yes"
+        answer = self.answer(other)
+        if answer is not None:
             return "yes" if answer else ""
-        is_far = (
-            mine.is_padded is not other.is_padded
-            and mine.scheme != "date"
-            and any(
-                abs(one - another) > 5 for one, another in zip(mine.numbers[:1], other.numbers[:1])
-            )
-        )
-        if mine.family != other.family or is_far:
+        if not other.numbers or mine.architecture != other.architecture:
+            return ""
+        if mine.family != other.family or _is_far(mine, other):
             return "doubt"
-        return "" if any(one > another for one, another in zip(mine.base, other.base)) else "yes"
+        is_on_lower_base = any(theirs < ours for ours, theirs in zip(mine.base, other.base))
+        return "" if is_on_lower_base else "yes"
+
+
+def _is_far(mine: VersionParts, other: VersionParts) -> bool:
+    """Whether the first numbers are far apart, and only one is padded, as in 4.02.3 beside 0.14."""
+    if mine.is_padded is other.is_padded or mine.scheme == "date":
+        return False
+    if not mine.numbers or not other.numbers:
+        return False
+    return abs(mine.numbers[0] - other.numbers[0]) > 5
 
 
 GENERIC = VersionRules(version_order, prerelease_by_words)
@@ -12749,61 +12756,104 @@ def as_noted(release: Release, noted: Release) -> Release:
 
 
 # ---- what is installed
-def newer_versions(
-    mine: str, releases: Mapping[str, Release], rules: VersionRules, with_prereleases: bool = False
-) -> list[str]:
-    """The versions that follow one for sure, lowest first, and of each release one: prereleases where it is
-    one, or they are wanted; of an image the tag on its base, or on the highest."""
-    own, order, before = rules.parts(mine), rules.order(mine), releases.get(mine)
-    with_prereleases = with_prereleases or rules.is_prerelease(mine)
-    # Final versions are placed in their order, so that of those below mine nothing is to be found out.
-    is_placed = (
-        before is not None and not before.is_prerelease and not before.gone_at and not rules.answers
-    )
-    place = before.place if before and is_placed else None
-    is_moving = before is None and own.before == "v" and len(own.numbers) == 1  # an action's v4
-    found, orders = dict[str, VersionParts](), dict[str, VersionOrder]()
-    for version, release in releases.items():
-        is_below = place is not None and not release.is_prerelease and (release.place or 0) <= place
-        is_unwanted = release.is_prerelease and not with_prereleases
-        if release.gone_at or is_unwanted or (is_below and not rules.is_image):
-            continue
-        one = rules.parts(version)
-        if (
-            (is_below and one.style == own.style)
-            or (is_moving and one.numbers[:1] == own.numbers)
-            or (rules.follows(own, one) != "yes")
-        ):
-            continue
-        orders[version] = rules.order(version)
-        is_after = (
-            orders[version] > order
-            if one.scheme == own.scheme
-            else before is None or (release.date or "") > (before.date or "")
-        )  # as a person answered
-        is_build = one.release == own.release and not rules.is_one_family
-        if is_after and (
-            not is_build or (one.counter > own.counter and bool(own.counter or not rules.is_image))
-        ):
-            found[version] = one
-    for version in (
-        *_abandoned(found, mine, before.date or "" if before else "", releases, rules),
-        *(_floating(own, found, releases, rules) if rules.is_image else ()),
-    ):
-        found.pop(version, None)
-    best = dict[Any, str]()
+class Comparison:
+    """A version, and which releases of its project follow it for sure.
 
-    def liking(version: str) -> tuple[Any, ...]:
-        one = found[version]
-        alike = sum(mine == other for mine, other in zip(own.base, one.base))
-        return one.before == own.before, alike, one.base, orders[version]
+    Prereleases do where it is one, or they are wanted.
+    """
 
-    for version, one in _most_alike(own, found, rules).items():
-        key = (one.release, *(() if rules.is_image else one.counter))
-        best[key] = max(best[key], version, key=liking) if key in best else version
-    return sorted(
-        best.values(), key=lambda version: (found[version].scheme != own.scheme, orders[version])
-    )
+    def __init__(
+        self,
+        mine: str,
+        releases: Mapping[str, Release],
+        rules: VersionRules,
+        *,
+        with_prereleases: bool = False,
+    ) -> None:
+        self._mine, self._releases, self._rules = mine, releases, rules
+        self._parts, self._order = rules.parts(mine), rules.order(mine)
+        self._release = releases.get(mine)
+        self._with_prereleases = with_prereleases or rules.is_prerelease(mine)
+        self._place = self._sure_place()
+
+    def newer(self) -> list[str]:
+        """The versions that follow, lowest first.
+
+        Of each release one: of an image the tag on the same base, or on the highest.
+        """
+        newer = {
+            version: self._rules.parts(version)
+            for version, release in self._releases.items()
+            if self._is_newer(version, release)
+        }
+        since = (self._release.date or "") if self._release else ""
+        left_out = _abandoned(newer, self._mine, since, self._releases, self._rules)
+        if self._rules.is_image:
+            left_out |= _floating(self._parts, newer, self._releases, self._rules)
+        newer = {version: parts for version, parts in newer.items() if version not in left_out}
+        best = dict[tuple[Any, ...], str]()
+        for version, parts in _most_alike(self._parts, newer, self._rules).items():
+            build = () if self._rules.is_image else parts.counter
+            release = (parts.release, build)
+            best[release] = max(best.get(release, version), version, key=self._liking)
+        return sorted(best.values(), key=self._rank)
+
+    def _sure_place(self) -> int | None:
+        """The place that tells which final versions are below, for these are placed in their order."""
+        if self._release is None or self._release.is_prerelease or self._release.gone_at:
+            return None
+        return None if self._rules.answers else self._release.place
+
+    def _is_newer(self, version: str, release: Release) -> bool:
+        if release.gone_at or (release.is_prerelease and not self._with_prereleases):
+            return False
+        is_below = self._is_placed_below(release)
+        if is_below and not self._rules.is_image:
+            return False
+        parts = self._rules.parts(version)
+        if is_below and parts.style == self._parts.style:
+            return False
+        if self._moves_with(parts) or self._rules.follows(self._parts, parts) != "yes":
+            return False
+        return self._is_after(version, parts, release) and self._is_wanted_build(parts)
+
+    def _is_placed_below(self, release: Release) -> bool:
+        if self._place is None or release.is_prerelease:
+            return False
+        return (release.place or 0) <= self._place
+
+    def _moves_with(self, parts: VersionParts) -> bool:
+        """Whether mine is a major version that moves, as an action's "v4", and the other is of that."""
+        is_moving = self._parts.before == "v" and len(self._parts.numbers) == 1
+        if self._release is not None or not is_moving:
+            return False
+        return parts.numbers[:1] == self._parts.numbers
+
+    def _is_after(self, version: str, parts: VersionParts, release: Release) -> bool:
+        if parts.scheme == self._parts.scheme:
+            return self._rules.order(version) > self._order
+        if self._release is None:  # a person said that it follows
+            return True
+        return (release.date or "") > (self._release.date or "")
+
+    def _is_wanted_build(self, parts: VersionParts) -> bool:
+        """Whether it is another release than mine, or a later build of it; of an image if mine is a build."""
+        if self._rules.is_one_family or parts.release != self._parts.release:
+            return True
+        if self._rules.is_image and not self._parts.counter:
+            return False
+        return parts.counter > self._parts.counter
+
+    def _liking(self, version: str) -> tuple[Any, ...]:
+        """What makes a tag the best of its release."""
+        parts = self._rules.parts(version)
+        equal_bases = [ours for ours, theirs in zip(self._parts.base, parts.base) if ours == theirs]
+        is_written_alike = parts.before == self._parts.before
+        return is_written_alike, len(equal_bases), parts.base, self._rules.order(version)
+
+    def _rank(self, version: str) -> tuple[bool, VersionOrder]:
+        is_of_other_scheme = self._rules.parts(version).scheme != self._parts.scheme
+        return is_of_other_scheme, self._rules.order(version)
 
 
 def _exactness(
@@ -12871,78 +12921,88 @@ def _most_alike(
     }
 
 
+class _Doubts:
+    """Of which releases nobody knows whether they follow a version.
+
+    Final ones that came after the newest of those that follow it for sure and are not lower, but are called
+    otherwise, count otherwise, or have another variant or base.
+    """
+
+    def __init__(
+        self,
+        mine: str,
+        newer: Sequence[str],
+        releases: Mapping[str, Release],
+        rules: VersionRules,
+    ) -> None:
+        self._mine, self._newer, self._releases, self._rules = mine, {*newer}, releases, rules
+        self._own, self._newest = rules.parts(mine), newer[-1] if newer else mine
+        self._top, self._order = rules.parts(self._newest), rules.order(self._newest)
+        newest_release = releases.get(self._newest)
+        self._date = (newest_release.date or "") if newest_release else ""
+
+    def is_doubtful(self, version: str, release: Release) -> bool:
+        if release.is_prerelease or release.gone_at or version in self._newer:
+            return False
+        if not self._is_later(version, release):
+            return False
+        parts = self._rules.parts(version)
+        if self._is_lower(parts) or not self._rules.follows(self._own, parts):
+            return False
+        return not (self._rules.is_image and is_left_out(version, (self._mine,)))
+
+    def _is_later(self, version: str, release: Release) -> bool:
+        date = release.date or ""
+        if date == self._date:
+            return self._rules.order(version) > self._order
+        return date > self._date
+
+    def _is_lower(self, parts: VersionParts) -> bool:
+        if parts.scheme != self._top.scheme:
+            return False
+        numbers = parts.numbers
+        if self._rules.is_image or self._newest not in self._releases:
+            numbers = numbers[: len(self._top.numbers)]
+        return _without_zeros(numbers) <= _without_zeros(self._top.numbers)
+
+    def likeness(self, version: str) -> tuple[int, str, VersionOrder]:
+        variant = {*self._own.variant} & {*self._rules.parts(version).variant}
+        return len(variant), self._releases[version].date or "", self._rules.order(version)
+
+
 def doubtful_version(
     mine: str, newer: Sequence[str], releases: Mapping[str, Release], rules: VersionRules
 ) -> str:
-    """The final version, most like mine, of which nobody knows whether it follows: it came after the newest
-    of those that do, is not lower, but is called otherwise, counts otherwise, or has another variant or base;
-    "" for none. What is called or counts otherwise and was there before is another product. A variant that
-    always came with mine is doubtful when mine has missed two of its releases."""
-    newest = newer[-1] if newer else mine
-    own, top = rules.parts(mine), rules.parts(newest)
-    date, order = releases[newest].date or "" if newest in releases else "", rules.order(newest)
+    """The version, most like mine, of which nobody knows whether it follows, as of _Doubts; "" for none.
 
-    def is_doubtful(version: str, release: Release) -> bool:
-        if (
-            (release.date or "") < date
-            or release.is_prerelease
-            or release.gone_at
-            or version in newer
-        ):
-            return False
-        one = rules.parts(version)
-        numbers = (
-            one.numbers[: len(top.numbers)]
-            if rules.is_image or newest not in releases
-            else one.numbers
-        )
-        is_lower = one.scheme == top.scheme and _without_zeros(numbers) <= _without_zeros(
-            top.numbers
-        )
-        return (
-            not is_lower
-            and bool(rules.follows(own, one))
-            and ((release.date or "") > date or rules.order(version) > order)
-            and not (rules.is_image and is_left_out(version, (mine,)))
-        )
-
-    doubtful = {
-        version: rules.parts(version)
-        for version, release in releases.items()
-        if is_doubtful(version, release)
-    }
+    What is called or counts otherwise and was there before is another product. A variant that always came
+    with mine is doubtful when mine has missed two of its releases.
+    """
+    doubts, own = _Doubts(mine, newer, releases, rules), rules.parts(mine)
+    doubtful, others = dict[str, VersionParts](), list[VersionParts]()
+    for version, release in releases.items():
+        if doubts.is_doubtful(version, release):
+            doubtful[version] = rules.parts(version)
+        elif not release.is_prerelease and not release.gone_at:
+            others.append(rules.parts(version))
     if not doubtful:
         return ""
-    rest = [
-        one
-        for version, one in zip(releases, map(rules.parts, releases))
-        if version not in doubtful
-        and not releases[version].is_prerelease
-        and not releases[version].gone_at
-    ]
     begun = _exactness(own, releases, rules)[1] if rules.is_image and own.scheme != "date" else ()
-    products = {one.product for one in rest if one.numbers} - {own.product}
-    of_mine = {one.release for one in rest if one.family == own.family}
-    companions = {one.family for one in rest if one.release in of_mine} - {own.family}
+    products = {parts.product for parts in others if parts.numbers} - {own.product}
+    of_mine = {parts.release for parts in others if parts.family == own.family}
+    companions = {parts.family for parts in others if parts.release in of_mine} - {own.family}
     missed = Counter(
-        family for family, _ in {(one.family, one.release) for one in doubtful.values()}
+        family for family, _ in {(parts.family, parts.release) for parts in doubtful.values()}
     )
     is_dated = len({release.date for release in releases.values()}) > 1
-    return max(
-        (
-            version
-            for version, one in doubtful.items()
-            if one.product not in products
-            and not (one.family == own.family and one.numbers in begun)
-            and not (is_dated and one.family in companions and missed[one.family] < 2)
-        ),
-        default="",
-        key=lambda version: (
-            len({*own.variant} & {*doubtful[version].variant}),
-            releases[version].date or "",
-            rules.order(version),
-        ),
-    )
+    candidates = []
+    for version, parts in doubtful.items():
+        is_other_product = parts.product in products
+        is_begun = parts.family == own.family and parts.numbers in begun
+        is_companion = is_dated and parts.family in companions and missed[parts.family] < 2
+        if not (is_other_product or is_begun or is_companion):
+            candidates.append(version)
+    return max(candidates, default="", key=doubts.likeness)
 
 
 def is_history_rewritten(known: Mapping[str, Release], news: Sequence[Release]) -> bool:
@@ -13017,7 +13077,7 @@ def compared(
         after = dataclasses.replace(after, state="current" if is_same else "unknown")
     else:
         if is_comparable(mine, releases, rules):
-            newer = newer_versions(mine, releases, rules)
+            newer = Comparison(mine, releases, rules).newer()
             after = dataclasses.replace(after, state="current")
         finals = [version for version in newer if not releases[version].is_prerelease]
         if own.numbers:
@@ -13160,7 +13220,7 @@ def changes_between(
         raise Invalid(
             Problem("until", f"must be a version of it; there is no {until[:NAME_LIMIT]!r}")
         )
-    newer = newer_versions(since, releases, rules, with_prereleases=True)
+    newer = Comparison(since, releases, rules, with_prereleases=True).newer()
     finals = [version for version in newer if not releases[version].is_prerelease]
     until = until or (finals or newer or [since])[-1]
     return ReleaseRange(
@@ -13225,7 +13285,9 @@ def apply_rules(
         if version not in versions | moving | allowed
         and not any(rules.follows(one, rules.parts(version)) == "yes" for one in mine)
     }
-    newer = {version for one in versions for version in newer_versions(one, known, rules)}
+    newer = set[str]()
+    for version in versions:
+        newer.update(Comparison(version, known, rules).newer())
     doubts = {
         version
         for version in allowed - {""}
