@@ -509,7 +509,15 @@ class Settings:
         "",
         text_matching("[A-Za-z][A-Za-z0-9-]{0,60}", "the name of a header, such as Remote-User"),
         "NAME",
-        "the header in which the trusted proxy names the signed-in user, such as Remote-User",
+        "the header in which the trusted proxy names the signed-in user by email address; the proxy has "
+        "to set or remove it on every request",
+    )
+    auth_email_header: Setting[str] = Setting(
+        "",
+        text_matching("[A-Za-z][A-Za-z0-9-]{0,60}", "the name of a header, such as Remote-Email"),
+        "NAME",
+        "the header with the address, where --auth-header has a login name; the proxy has to set or "
+        "remove it on every request, too",
     )
     auth_accounts: Setting[str] = Setting(
         "existing",
@@ -21352,31 +21360,27 @@ class Visit:
 
     @functools.cached_property
     def proxy_account(self) -> Account | None:
-        """Whom the trusted proxy signs in by --auth-header; it may be created. Raises Forbidden."""
-        header, accounts = self.settings.auth_header, self.store.accounts
-        user = self._header(header) if header else ""
-        if not user or not in_networks(
-            self.environ.get("REMOTE_ADDR", ""), self.settings.trusted_proxy
-        ):
+        """Whom the trusted proxy signs in by --auth-header; it may be created. Raises Forbidden.
+
+        Nothing is believed but the configured headers: a proxy passes others on from whoever asks.
+        """
+        settings, accounts = self.settings, self.store.accounts
+        user = self._header(settings.auth_header) if settings.auth_header else ""
+        is_proxy = in_networks(self.environ.get("REMOTE_ADDR", ""), settings.trusted_proxy)
+        if not user or not is_proxy:
             return None
-        address = user if "@" in user else self._header("Remote-Email")
+        header = settings.auth_email_header or settings.auth_header
+        address = self._header(header)
         if not MAIL_ADDRESS.fullmatch(address):
-            raise Forbidden(
-                f"The proxy signs you in as {user[:99]!r}, which is no e-mail address. It has to "
-                f"send one, once, in the header {header} or in Remote-Email."
+            hint = (
+                "" if settings.auth_email_header else ", or in one that --auth-email-header names"
             )
-        if self.settings.auth_accounts == "create" and not accounts.by_email(address):
-            name = self._header("Remote-Name")[:NAME_LIMIT]
-            with contextlib.suppress(Invalid):  # another request has created it meanwhile
-                made = accounts.add(
-                    "user",
-                    address,
-                    name if name and is_printable(name) else address,
-                    hash_password(secrets.token_urlsafe(32)),
-                    False,
-                    machine_time_zone(),
-                )
-                log.info("account %s: created, as the proxy signs it in", made.id)
+            raise Forbidden(
+                f"The proxy signs you in as {address[:99]!r}, which is no e-mail address. It has to "
+                f"send one, once, in the header {header}{hint}."
+            )
+        if settings.auth_accounts == "create" and not accounts.by_email(address):
+            self._create_account(address, user[:NAME_LIMIT])
         account = accounts.by_email(address)
         if account is None:
             raise Forbidden(
@@ -21384,6 +21388,19 @@ class Visit:
                 f"'account add {address}' on the server, or set --auth-accounts create."
             )
         return account
+
+    def _create_account(self, address: str, name: str) -> None:
+        """Create the account of whom the proxy signs in, without a password that anybody knows."""
+        with contextlib.suppress(Invalid):  # another request has created it meanwhile
+            made = self.store.accounts.add(
+                "user",
+                address,
+                name if is_printable(name) else address,
+                hash_password(secrets.token_urlsafe(32)),
+                False,
+                machine_time_zone(),
+            )
+            log.info("account %s: created, as the proxy signs it in", made.id)
 
     @functools.cached_property
     def tags(self) -> dict[str, str]:
@@ -25062,7 +25079,7 @@ _SETTING_SECTIONS = {
     "Mail": "smtp_url mail_from",
     "Checking": "poll_interval host_limit contact osv_url pictures",
     "Sending": "retry_first digest_hour brand",
-    "Reverse proxy and sign-in": "base_url trusted_proxy auth_header auth_accounts",
+    "Reverse proxy and sign-in": "base_url trusted_proxy auth_header auth_email_header auth_accounts",
     "API": "rate_limit allow_origin",
     "Network": "allow_network outgoing_proxy",
 }

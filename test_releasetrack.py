@@ -1536,6 +1536,7 @@ SETTING_ROWS = [
     ("base_url", "https://r.example/x/", "https://r.example/x", "", "http://b.lan"),
     ("trusted_proxy", "10.0.0.2", ("10.0.0.2/32",), (), "10.9.9.9"),
     ("auth_header", "Remote-User", "Remote-User", "", "X-User"),
+    ("auth_email_header", "Remote-Email", "Remote-Email", "", "X-Email"),
     ("auth_accounts", "create", "create", "existing", "existing"),
     ("rate_limit", "0", 0, 1000, "1"),
     ("quota", "keys=7", (("keys", 7),), (), "keys=8"),
@@ -25179,16 +25180,12 @@ AUTH_HEADER = {"trusted_proxy": ("10.0.0.1",), "auth_header": "Remote-User"}
 PROXIED = [  # what the proxy says                                               status  what the page says, or who is signed in
     ({"Remote_User": "me@example.org"}, 200, "me@example.org"),
     ({"Remote_User": " ME@Example.org "}, 200, "me@example.org"),
-    ({"Remote_User": "me", "Remote_Email": "me@example.org"}, 200, "me@example.org"),
     ({"Remote_User": "me@example.org", "Remote_Email": "other@example.org"}, 200, "me@example.org"),
-    ({"Remote_User": "me"}, 403, "Remote-User or in Remote-Email"),
+    # The visitor may have sent this header himself: nobody said that the proxy sets it.
+    ({"Remote_User": "me", "Remote_Email": "other@example.org"}, 403, "that --auth-email-header"),
+    ({"Remote_User": "me"}, 403, "in the header Remote-User, or in one that"),
     ({"Remote_User": "\xe4@example.org"}, 403, "no e-mail address"),  # not UTF-8
     ({"Remote_User": "me@example.org, other@example.org"}, 403, "once, in the header"),
-    (
-        {"Remote_User": "me", "Remote_Email": "other@example.org,me@example.org"},
-        403,
-        "once, in the header",
-    ),
     ({"Remote_User": "new@example.org"}, 403, "--auth-accounts create"),
     ({"Remote_User": "<b>x</b>@example.org"}, 403, "<b>x</b>@example.org"),
     ({"Remote_User": "  "}, 303, ""),
@@ -25229,6 +25226,24 @@ def test_proxy_s_header_signs_in_an_account(world_with):
         .status_int
         == 303
     )
+
+
+@pytest.mark.parametrize(
+    "sent, status, words",
+    [
+        ({"Remote_User": "me", "X_Mail": "me@example.org"}, 200, "me@example.org"),
+        ({"Remote_User": "other@example.org", "X_Mail": "me@example.org"}, 200, "me@example.org"),
+        ({"Remote_User": "me@example.org"}, 403, "no e-mail address"),
+        ({"Remote_User": "me", "Remote_Email": "me@example.org"}, 403, "in the header X-Mail."),
+        ({"Remote_User": "me", "X_Mail": "other@example.org,me@example.org"}, 403, "once, in the"),
+        ({"X_Mail": "me@example.org"}, 303, ""),
+    ],
+)
+def test_proxy_s_other_header_has_the_address_of_a_login_name(world_with, sent, status, words):
+    world = world_with(**AUTH_HEADER, auth_email_header="X-Mail")
+    answer = Visitor(world, "", REMOTE_ADDR="10.0.0.1").ask("GET", "/account", **sent)
+    assert answer.status_int == status
+    assert words in answer.text
 
 
 def test_proxy_s_header_decides_whose_session_it_is(world_with):
@@ -25292,22 +25307,21 @@ def test_proxy_s_header_decides_whose_session_it_is(world_with):
 def test_proxy_s_header_creates_accounts_if_the_operator_says_so(tmp_path, caplog, cheap_hashes):
     caplog.set_level("INFO")
     service = rt.Service(
-        rt.Settings(db=str(tmp_path / "new.db"), auth_accounts="create", **AUTH_HEADER)
+        rt.Settings(
+            db=str(tmp_path / "new.db"),
+            auth_accounts="create",
+            auth_email_header="Remote-Email",
+            **AUTH_HEADER,
+        )
     )
     world = argparse.Namespace(service=service, store=service.store)
-    for at, (sent, name) in enumerate([
-        (
-            {
-                "Remote_User": "ada",
-                "Remote_Email": "ada@example.org",
-                "Remote_Name": "Ada L\u00f6f".encode().decode("latin-1"),
-            },
-            "Ada L\u00f6f",
-        ),
-        ({"Remote_User": "bob@example.org"}, "bob@example.org"),
-        ({"Remote_User": "c@example.org", "Remote_Name": "x\x7f"}, "c@example.org"),
-        ({"Remote_User": "d@example.org", "Remote_Name": "n" * 999}, "n" * 200),
+    for at, (user, name) in enumerate([
+        ("Ada L\u00f6f".encode().decode("latin-1"), "Ada L\u00f6f"),
+        ("bob@example.org", "bob@example.org"),
+        ("x\x7f", "c@example.org"),
+        ("n" * 999, "n" * 200),
     ]):
+        sent = {"Remote_User": user, "Remote_Email": f"{'abcd'[at]}@example.org"}
         visitors = [Visitor(world, "", REMOTE_ADDR="10.0.0.1") for _ in range(3)]
         with concurrent.futures.ThreadPoolExecutor(3) as pool:
             assert [
