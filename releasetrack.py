@@ -161,6 +161,7 @@ __all__ = [
     "Dialect",
     "ProjectRef",
     "Listing",
+    "ListedRelease",
     "Release",
     "Note",
     "Request",
@@ -1659,25 +1660,16 @@ class Note(Value):
         return self.mark or int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "big")
 
 
-class Release(Value):
+class ListedRelease(Value):
+    """A release as an answer lists it."""
+
     version: str
-    date: str | None  # None: the provider gives none, and no check has found it yet
+    date: str | None  # None: the provider gives none
     is_prerelease: bool = False
     cve: tuple[str, ...] = ()
     note: Note | None = None
     content_id: str | None = (
         None  # "kind:value" of the content: a digest, a commit, a publication date
-    )
-    is_updated: bool = False
-    has_note: bool = False  # for a release that was read without its note
-    is_ruled_out: bool = (
-        False  # by a pattern, or what is installed, of the project that it was read for
-    )
-    step: str = ""  # above the final version below it: one of STEPS
-    fingerprint: int | None = None  # of the note that the store has
-    gone_at: float | None = None  # since when it is no longer listed
-    place: int | None = (
-        None  # among the source's releases, the latest last; None: not found out yet
     )
 
     @property
@@ -1695,11 +1687,56 @@ class Release(Value):
         return drop_empty(
             version=self.version,
             date=self.date,
-            has_note=self.has_note or self.note is not None,
+            has_note=self.note is not None,
             cve=self.cve,
             is_prerelease=self.is_prerelease,
-            is_updated=self.is_updated,
         )
+
+
+class Release(ListedRelease):
+    """A release as the store has it. What a dialect of an embedding program lists may be one, too."""
+
+    has_note: bool = False  # for a release that was read without its note
+    fingerprint: int | None = None  # of the note that the store has
+    is_updated: bool = False  # it was published again once; for information
+    gone_at: float | None = None  # since when it is no longer listed
+    step: str = ""  # above the final version below it: one of STEPS
+    place: int | None = (
+        None  # among the source's releases, the latest last; None: not found out yet
+    )
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether its provider no longer offers it: it was deleted or yanked there."""
+        return self.gone_at is not None
+
+    def as_json(self) -> dict[str, Any]:
+        """The contract's Release, without members that are false or empty."""
+        about = {"has_note": self.has_note, "is_updated": self.is_updated}
+        return super().as_json() | drop_empty(**about)
+
+
+class JudgedRelease(Release):
+    """A release as a project thinks of it."""
+
+    is_ruled_out: bool = False  # by a pattern of the project, or by what is installed
+
+
+# What is news of a release: it was not known; its content is another one; the prerelease is final now; its
+# note names CVEs that it did not name before.
+NEW, UPDATED, FINAL, FIX = "new", "updated", "final", "fix"
+
+
+class News(Release):
+    """A release that one check has found to be news."""
+
+    change: str = NEW  # or UPDATED, FINAL, FIX
+    was_announced: bool = False  # to the project that it is judged for
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the version itself is not new."""
+        return self.change in (UPDATED, FIX)
 
 
 class Account(Value):
@@ -2389,7 +2426,7 @@ class ReleaseListItem(Value):
 
     id: int
     project: Project
-    release: Release
+    release: JudgedRelease
     found_at: float | None  # None: it was out before the first check
     note: Note | None  # with a preview of its message
     is_unread: bool
@@ -2640,6 +2677,7 @@ class CheckResult(Value):
         default_factory=dict
     )  # and is now, as of compare()
     news: Sequence[str] = ()  # versions, new or updated, since the first check
+    final_now: Sequence[str] = ()  # those of them that were prereleases
     events: Sequence[Event] = ()
     verdicts: Mapping[str, RuleResult] = dataclasses.field(default_factory=dict)  # by project id
     notes_from: str | None = None  # as it was when the next three were found; None: they were not
@@ -4213,11 +4251,10 @@ SELECT release.*, release_id IS NOT NULL AS has_note, fingerprint
   FROM release LEFT JOIN note ON release_id = release.id;
 -- is_ruled_out: by a pattern, or by what is installed; is_excluded: by that, or as rules say of an option.
 CREATE VIEW project_release_view AS
-SELECT own.*, is_ruled_out OR exclude_prereleases AND is_prerelease OR exclude_updated AND is_updated
+SELECT own.*, is_ruled_out OR exclude_prereleases AND is_prerelease
               OR version = skipped_version OR cve IS NULL AND notify_level IN ('minor', 'major')
                  AND coalesce(step, '') NOT IN ('', 'major', notify_level) AS is_excluded
-  FROM (SELECT project.id AS project_id, account_id, is_narrow, exclude_prereleases, exclude_updated,
-               skipped_version, notify_level, release_view.*,
+  FROM (SELECT project.id AS project_id, account_id, is_narrow, exclude_prereleases, skipped_version, notify_level, release_view.*,
                EXISTS (SELECT 1 FROM excluded_release
                         WHERE project_id = project.id AND release_id = release_view.id) AS is_ruled_out
           FROM project JOIN release_view USING (source_id)) AS own;
@@ -5644,6 +5681,39 @@ class Outbox(_Part):
                 ],
             )
 
+    def announced(self, source_id: int, versions: Sequence[str]) -> dict[str, dict[str, bool]]:
+        """By project and version, of those of which it has notifications, whether any was sent."""
+        announced = dict[str, dict[str, bool]]()
+        for row in self._db.rows(
+            """
+            SELECT project_id, version, max(attempts > 0 OR state != 'pending') AS was_sent
+              FROM release
+              JOIN event    ON event.release_id = release.id
+              JOIN delivery ON delivery.event_id = event.id
+             WHERE source_id = ? AND version IN (SELECT value FROM json_each(?))
+               AND kind = 'release' AND project_id IS NOT NULL AND state != 'skipped'
+             GROUP BY project_id, version""",
+            (source_id, compact_json(list(versions))),
+        ):
+            of_project = announced.setdefault(row["project_id"], {})
+            of_project[row["version"]] = bool(row["was_sent"])
+        return announced
+
+    @staticmethod
+    def drop_waiting(
+        db: sqlite3.Connection, source_id: int, versions: Sequence[str], now: float
+    ) -> None:
+        """Skip the notifications of these prereleases that were not sent yet: they are final now."""
+        db.execute(
+            """
+            UPDATE delivery SET state = 'skipped', settled_at = :now, reason = 'it is final now'
+             WHERE state = 'pending' AND attempts = 0 AND event_id IN (
+                   SELECT event.id FROM release JOIN event ON event.release_id = release.id
+                    WHERE source_id = :source AND kind = 'release'
+                      AND version IN (SELECT value FROM json_each(:versions)))""",
+            {"source": source_id, "versions": compact_json(list(versions)), "now": now},
+        )
+
     # What is written with an event that is inserted once, whichever process does so first.
     _ONCE = {
         "report": "UPDATE destination SET reported_at = :now WHERE id = :id AND reported_at = :reported_at",
@@ -6298,6 +6368,7 @@ class Sources(_Part):
                 return None
             if found.renamed:
                 found = self._rename(db, source_id, found, *found.renamed, now)
+            self._store.outbox.drop_waiting(db, source_id, found.final_now, now)
             changed = found.changed
             self._write_releases(db, source_id, found, changed, now)
             for verdicts in found.verdicts.values():
@@ -6996,6 +7067,10 @@ def _release(row: sqlite3.Row) -> Release:
     return _value(Release, row, date=f"{row['date']}Z", step=row["step"] or "")
 
 
+def _judged_release(row: sqlite3.Row) -> JudgedRelease:
+    return _value(JudgedRelease, row, date=f"{row['date']}Z", step=row["step"] or "")
+
+
 def _words_missing(text: str, words: Sequence[str]) -> list[str]:
     """Those of the words that do not stand in a text, of any case."""
     lowered = text.lower()
@@ -7018,7 +7093,7 @@ class ReleasePage(NamedTuple):
 class ProjectReleasePage(NamedTuple):
     """A page of the releases of a project."""
 
-    releases: list[Release]
+    releases: list[JudgedRelease]
     pages: int  # how many there are
     is_cut: bool  # as of a ReleasePage
 
@@ -7057,7 +7132,7 @@ class Releases(_Part):
             (project.id, compact_json(ids[(page - 1) * size : page * size])),
         )
         pages = page_count(len(ids), size)
-        return ProjectReleasePage([_release(row) for row in rows], pages, found.is_cut)
+        return ProjectReleasePage([_judged_release(row) for row in rows], pages, found.is_cut)
 
     def _search(
         self, candidates: Sequence[sqlite3.Row], words: Sequence[str], wanted: int = sys.maxsize
@@ -7099,11 +7174,11 @@ class Releases(_Part):
             )
         }
 
-    def get(self, project: Project, versions: Sequence[str]) -> Release | None:
+    def get(self, project: Project, versions: Sequence[str]) -> JudgedRelease | None:
         """The release of the longest of these versions that the project has, without its note."""
         return next(
             map(
-                _release,
+                _judged_release,
                 self._db.rows(
                     """
             SELECT * FROM project_release_view WHERE project_id = ?
@@ -7115,11 +7190,11 @@ class Releases(_Part):
             None,
         )
 
-    def newest_wanted(self, project: Project, since: str = "") -> Release | None:
+    def newest_wanted(self, project: Project, since: str = "") -> JudgedRelease | None:
         """The latest release that is not excluded: the highest final, or a prerelease after a date."""
         return next(
             map(
-                _release,
+                _judged_release,
                 self._db.rows(
                     """
             SELECT * FROM project_release_view WHERE project_id = :id AND NOT is_excluded
@@ -7276,7 +7351,7 @@ class Releases(_Part):
             ReleaseListItem(
                 row["id"],
                 projects[row["project_id"]],
-                _release(row),
+                _judged_release(row),
                 row["found_at"],
                 _value(Note, row) if row["has_note"] else None,
                 bool(row["is_recent"]) and not row["is_marked"],
@@ -7310,10 +7385,10 @@ class Releases(_Part):
                 values,
             )
 
-    def newest(self, account_id: str, source_ids: Collection[int]) -> dict[int, Release]:
+    def newest(self, account_id: str, source_ids: Collection[int]) -> dict[int, JudgedRelease]:
         """The highest final release of each source, first of those that may follow what runs."""
         return {
-            row["source_id"]: _release(row)
+            row["source_id"]: _judged_release(row)
             for row in self._db.rows(
                 """
             SELECT * FROM project_release_view WHERE +account_id = ? AND id IN (
@@ -8555,15 +8630,26 @@ class ProjectRef(Value):
 
 
 class Listing(Value):
-    releases: Sequence[Release]
+    releases: Sequence[ListedRelease]
     cache_validator: Answer | None = (
         None  # the answer whose 304 next time means that nothing is new
     )
     is_window: bool = False  # only the newest: what is older than everything known is no news
     name: str | None = None  # the project's present name there, if that is another
-    # The kinds of content id of what is gone if it is not listed: another list says nothing. None: all.
-    kinds: Collection[str] | None = None
+    # The kinds of content id of which all that there is is listed, so that what is not is gone. None: of a
+    # window none, else all.
+    complete_kinds: Collection[str] | None = None
     tags: Collection[str] = ()  # versions that are there, but not listed
+
+    @functools.cached_property
+    def versions(self) -> frozenset[str]:
+        return frozenset(release.version for release in self.releases)
+
+    def has_all_of(self, kind: str) -> bool:
+        """Whether a release of a kind of content id that is not listed is gone."""
+        if self.complete_kinds is None:
+            return not self.is_window
+        return kind in self.complete_kinds
 
 
 Exchange = Generator[Request, Answer, Any]
@@ -8572,6 +8658,8 @@ _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError
 _UNAVAILABLE = (403, 404)  # one list of a project that may have another
 _DOCUMENT_LIMIT = 2 * MIB  # of an image's manifest and configuration, a go.mod, a module's list
 _REQUEST_LIMIT = 300  # of one check
+_PAGES_LIMIT = 10  # of one list, where its newest come first
+_MISSING = "missing"  # in what a dialect keeps: for what all pages were read
 _READ_LIMIT = 20 * MIB  # of a list's pages together, beyond which no further one is asked for
 
 
@@ -8585,7 +8673,7 @@ def make_release(
     is_prerelease: bool = False,
     content: tuple[str, Any] = ("", None),
     original: str = "",
-) -> Release:
+) -> ListedRelease:
     """A release of what a dialect read. ``content``: its id, by kind. Raises TypeError, ValueError."""
     if not isinstance(version, str):
         raise TypeError(f"a version is {version!r:.40}, not text")
@@ -8593,7 +8681,7 @@ def make_release(
     title = (title or "").strip()[:NAME_LIMIT] or version
     note = Note(title, message, url, original) if message.strip() else None
     content_id = ":".join(map(str, content))[:KIB] if content[1] else None
-    return Release(
+    return ListedRelease(
         version, utc(date), bool(is_prerelease), cves_in(title, message), note, content_id
     )
 
@@ -8604,7 +8692,7 @@ def _highest(versions: Iterable[str]) -> list[str]:
     return heapq.nlargest(RELEASE_LIMIT, sane, key=version_order)
 
 
-def _tag(entry: Any, date: str | None, commit: str | None, url: str = "") -> Release:
+def _tag(entry: Any, date: str | None, commit: str | None, url: str = "") -> ListedRelease:
     return make_release(
         entry["name"],
         date,
@@ -8620,7 +8708,7 @@ def _image(
     date: str | None,
     digest: str | None,
     platforms: Iterable[str | None] = (),
-) -> Release | None:
+) -> ListedRelease | None:
     if is_left_out(tag, project.installed):
         return None
     parts = [one[:19] for one in platforms if one] if digest and tag in project.installed else []
@@ -8643,20 +8731,18 @@ def next_page(answer: Answer, named_in_body: str | None = None) -> str | None:
 def _pages(
     project: ProjectRef,
     request: Request,
-    release_of: Callable[[Any], Release | None],
+    release_of: Callable[[Any], ListedRelease | None],
     within: str = "",
     is_sorted: bool = True,
     next_of: Callable[[Any], str | None] = lambda page: page.get("next"),
 ) -> Exchange:
-    """The listing of page after page until one has nothing new; at most ten. ``within``: the list in an
-    object, where ``next_of`` finds the next page. A known one with another content id, a rebuild, is new."""
+    """The listing of page after page, at most ten, until one has nothing new and nothing is missing.
 
-    def is_old(release: Release) -> bool:
-        before = project.known.get(release.version)
-        return before is not None and before.content in ("", release.content)
-
-    first, releases, size = None, list[Release](), 0
-    for _ in range(10):
+    ``within``: the list in an object, where ``next_of`` finds the next page. A known release with another
+    content id, a rebuild, is new. Where pages are left that were not read, nothing is said to be gone.
+    """
+    first, releases, size, is_whole = None, list[ListedRelease](), 0, False
+    for _ in range(_PAGES_LIMIT):
         answer = yield request
         first = first or answer
         if answer.status in _UNAVAILABLE:
@@ -8665,15 +8751,61 @@ def _pages(
         found = _readable(release_of, _expect_list(page[within] if within else page))
         releases, size = [*releases, *found], size + len(answer.body)
         url = next_page(answer, next_of(page) if within else None)
-        if not url or size > _READ_LIMIT or (is_sorted and found and all(map(is_old, found))):
+        is_whole = not url
+        if not url or size > _READ_LIMIT:
+            break
+        if is_sorted and found and _has_enough(project, releases, found):
             break
         request = dataclasses.replace(request, url=url)
-    return Listing(releases, first)
+    return Listing(releases, first, complete_kinds=None if is_whole else ())
 
 
-def _readable(release_of: Callable[[Any], Release | None], entries: Sequence[Any]) -> list[Release]:
+def _has_enough(
+    project: ProjectRef, releases: Sequence[ListedRelease], last_page: Sequence[ListedRelease]
+) -> bool:
+    """Whether sorted pages that were read are enough: the last has nothing new, and nothing is missing."""
+    for release in last_page:
+        before = project.known.get(release.version)
+        if before is None or before.content not in ("", release.content):
+            return False
+    missing = _missing(project, releases)
+    if not missing or project.kept.get(_MISSING) == missing:
+        return True
+    project.kept[_MISSING] = missing
+    return False
+
+
+def _missing(project: ProjectRef, releases: Sequence[ListedRelease]) -> str:
+    """The known versions that should stand on pages that were read, by their dates: they are gone, or pages
+    are in another order than that of dates. The rest of the list says which; it is read for that once."""
+    listed, kinds = {release.version for release in releases}, set[str]()
+    dates = list[str]()
+    for release in releases:
+        kinds.add(release.content_kind)
+        before = project.known.get(release.version)
+        date = before.date if before else release.date
+        if date:
+            dates.append(date)
+    if not dates:
+        return ""
+    missing = [
+        version
+        for version, before in project.known.items()
+        if _should_be_listed(before, min(dates), kinds) and version not in listed
+    ]
+    return " ".join(sorted(missing))
+
+
+def _should_be_listed(before: Release, since: str, kinds: Collection[str]) -> bool:
+    is_there = before.gone_at is None and before.content_kind in kinds
+    return is_there and (before.date or "") > since
+
+
+def _readable(
+    release_of: Callable[[Any], ListedRelease | None], entries: Sequence[Any]
+) -> list[ListedRelease]:
     """The releases of the entries that can be read. Raises what the first raises if none can."""
-    found = list[Release | None]()
+    found = list[ListedRelease | None]()
     for entry in entries:
         with contextlib.suppress(*_UNREADABLE):  # not kept: an error holds all that was read
             found.append(release_of(entry))
@@ -8701,17 +8833,17 @@ def _renamed_to(releases: Answer, headers: Mapping[str, str]) -> Exchange:
 
 
 def _above(
-    project: ProjectRef, releases: Sequence[Release], tags: Sequence[Release]
-) -> list[Release]:
+    project: ProjectRef, releases: Sequence[ListedRelease], tags: Sequence[ListedRelease]
+) -> list[ListedRelease]:
     """The tags without a release that are above the newest final release of their kind of name, if one of
     them is final. Where no final release is a plain version, as of "nightly" alone, all tags that are."""
     rules = GENERIC.of(project.name)
 
-    def placed(release: Release) -> tuple[Any, VersionOrder, bool]:
+    def placed(release: ListedRelease) -> tuple[Any, VersionOrder, bool]:
         parts = rules.parts(release.version)
         return parts.family, rules.order(release.version), bool(parts.numbers) and not parts.name
 
-    def is_final(release: Release) -> bool:
+    def is_final(release: ListedRelease) -> bool:
         return not (release.is_prerelease or GENERIC.is_prerelease(release.version))
 
     finals = sorted(map(placed, filter(is_final, releases)), key=lambda one: one[1])
@@ -8737,8 +8869,8 @@ def _releases_or_tags(
     project: ProjectRef,
     releases_url: str,
     tags_url: str,
-    release_of: Callable[[Any], Release | None],
-    tag_of: Callable[[Any], Release],
+    release_of: Callable[[Any], ListedRelease | None],
+    tag_of: Callable[[Any], ListedRelease],
     headers: Mapping[str, str],
     newest: Exchange | None = None,
 ) -> Exchange:
@@ -8749,26 +8881,17 @@ def _releases_or_tags(
     answer = listing.cache_validator
     moved = yield from _renamed_to(answer, headers)
     if listing.releases:
-        request = Request(tags_url, headers, accept_statuses=(401, *_UNAVAILABLE))
-        page = None if "tags" in project.kept else (yield request)
-        has_more = page is None or next_page(page) is not None
-        tags, kinds = list[Release](), ["published"]
-        if page and page.status == 200:
-            tags = _readable(tag_of, _expect_list(page.json()))
-            kinds += ["commit"] * (not has_more)
-        if newest and has_more:
-            found = (yield from newest).releases
-            project.kept.update({"tags": "of the feed"} if found else {})
-            tags = [*found, *tags]
-        above = _above(project, listing.releases, tags)
-        # The ETag of the releases says nothing about the tags; where there are some, both are read.
+        beside = yield from _tags_beside(project, tags_url, tag_of, headers, newest)
+        above = _above(project, listing.releases, beside.releases)
+        kinds = ["published"] if listing.has_all_of("published") else []
         return Listing(
             [*listing.releases, *above],
+            # The ETag of the releases says nothing about the tags; where there are some, both are read.
             None if above else answer,
-            True,
-            moved,
-            kinds,
-            {one.version for one in tags},
+            is_window=True,
+            name=moved,
+            complete_kinds=[*kinds, *beside.complete_kinds],
+            tags={tag.version for tag in beside.releases},
         )
     # Tags may be missing where there is a list of releases, though an empty one.
     request = Request(
@@ -8782,7 +8905,29 @@ def _releases_or_tags(
     return dataclasses.replace(listing, name=moved)
 
 
-def _published(entry: Any, url: str = "") -> Release | None:
+def _tags_beside(
+    project: ProjectRef,
+    url: str,
+    tag_of: Callable[[Any], ListedRelease],
+    headers: Mapping[str, str],
+    newest: Exchange | None,
+) -> Exchange:
+    """A listing of a repository's first page of tags, of those of the feed ``newest`` where there are more."""
+    request = Request(url, headers, accept_statuses=(401, *_UNAVAILABLE))
+    page = None if "tags" in project.kept else (yield request)
+    has_more = page is None or next_page(page) is not None
+    tags = list[ListedRelease]()
+    is_read = page is not None and page.status == 200
+    if page and is_read:
+        tags = _readable(tag_of, _expect_list(page.json()))
+    if newest and has_more:
+        found = (yield from newest).releases
+        project.kept.update({"tags": "of the feed"} if found else {})
+        tags = [*found, *tags]
+    return Listing(tags, complete_kinds=["commit"] if is_read and not has_more else [])
+
+
+def _published(entry: Any, url: str = "") -> ListedRelease | None:
     if entry.get("draft") or entry.get("upcoming_release"):
         return None
     date = entry["published_at"] if "published_at" in entry else entry["released_at"]
@@ -8914,9 +9059,8 @@ def _github_feed(project: ProjectRef, is_extra: bool = False) -> Exchange:
             if (tag := re.search("/(?:releases/tag|tree)/(.+)", urlsplit(one["url"]).path))
         ],
         answer,
-        True,
-        moved if answer.url.startswith(project.site) else None,
-        ("",),
+        is_window=True,
+        name=moved if answer.url.startswith(project.site) else None,
     )
 
 
@@ -8972,7 +9116,7 @@ def gitlab(project: ProjectRef) -> Exchange:
     at = f"{project.site}/api/v4/projects/{quote(project.name, safe='')}"
     page = f"{project.site}/{project.name}/-"
 
-    def tag_of(entry: Any) -> Release:
+    def tag_of(entry: Any) -> ListedRelease:
         commit = entry.get("commit") or {}
         date = entry.get("created_at") or commit.get("created_at") or commit.get("committed_date")
         return _tag(entry, date, commit.get("id"), f"{page}/tags/{quote(entry['name'], safe='')}")
@@ -9179,10 +9323,13 @@ def oci(project: ProjectRef) -> Exchange:
             )
             answer = yield from _oci_answer(project, request)
             digests[tag] = answer.headers.get("docker-content-digest", "")
-    return Listing([
-        make_release(tag, dates.get(tag) or None, content=("digest", digests.get(tag)))
-        for tag in tags
-    ])
+    return Listing(
+        [
+            make_release(tag, dates.get(tag) or None, content=("digest", digests.get(tag)))
+            for tag in tags
+        ],
+        complete_kinds=() if url else None,
+    )
 
 
 def dockerhub(project: ProjectRef) -> Exchange:
@@ -9236,7 +9383,7 @@ _DEPSDEV_SYSTEMS = {
 
 def _of_package(
     entries: Iterable[tuple[str, str | None, Any]], latest: str | None
-) -> list[Release]:
+) -> list[ListedRelease]:
     """Releases of ``(version, date, whether it is deprecated, or why)``, which is their note. What is above
     npm's ``latest`` is for those who ask for it, as by "next"."""
     last, releases = semver_order(latest) if latest else None, []
@@ -9508,7 +9655,7 @@ def nuget(project: ProjectRef) -> Exchange:
         f"{project.kept['base'].rstrip('/')}/{project.name.lower()}/index.json",
         named_by=project.kept["named_by"],
     )
-    releases: list[Release] = []
+    releases: list[ListedRelease] = []
     for page in _expect_list(first.json()["items"])[:-21:-1]:
         if "items" not in page:
             page = (yield Request(page["@id"])).json()
@@ -9706,7 +9853,8 @@ def goproxy(project: ProjectRef) -> Exchange:
     dates = {version: date for _, listed in lists for version, date in listed.items()}
     if not places:  # no version was tagged: the pseudo-version of the last commit
         latest = (yield Request(f"{lists[0][0]}latest", _GO_HEADERS)).json()
-        return Listing([make_release(latest["Version"], latest.get("Time"))])
+        release = make_release(latest["Version"], latest.get("Time"))
+        return Listing([release], complete_kinds=())  # those of former commits are there, too
     for at, module_versions in lists:  # the newest of each module retracts
         # Those of before it had a go.mod count where the newest other has none; so it is in cmd/go.
         old = {version for version in module_versions if version.endswith("+incompatible")}
@@ -9810,6 +9958,7 @@ def artifacthub(project: ProjectRef) -> Exchange:
             for entry in entries
         ],
         answer,
+        complete_kinds=None if package.get("available_versions") else (),
     )
 
 
@@ -9961,7 +10110,7 @@ def json_(project: ProjectRef) -> Exchange:
             )
     if not releases:
         raise ValueError(f"it has no version at {fragment[:100]}")
-    return Listing(releases, answer)
+    return Listing(releases, answer, complete_kinds=())  # a document may have the newest alone
 
 
 def _cut_before(after: str, match: re.Match[str]) -> list[str]:
@@ -10004,7 +10153,8 @@ def page_(project: ProjectRef) -> Exchange:
         if versions := dict.fromkeys(
             itertools.islice(_versions_around(pattern, shown), RELEASE_LIMIT)
         ):
-            return Listing([make_release(version) for version in versions], answer)
+            found = [make_release(version) for version in versions]
+            return Listing(found, answer, complete_kinds=())  # a page may show the newest alone
     raise ValueError(f"it has nothing like {pattern[:100]}")
 
 
@@ -10064,7 +10214,8 @@ def helm(project: ProjectRef) -> Exchange:
     address, chart = (
         (project.site, project.name) if project.site else project.name.partition("#")[::2]
     )
-    answer = yield Request(f"{address.rstrip('/')}/index.yaml", project.auth, may_be_cut=True)
+    request = Request(f"{address.rstrip('/')}/index.yaml", project.auth, may_be_cut=True)
+    answer = yield request
     entries = _chart_entries(answer.body, chart)
     if not entries:
         raise ProjectMissing(
@@ -10073,6 +10224,7 @@ def helm(project: ProjectRef) -> Exchange:
     return Listing(
         [make_release(entry["version"], _any_date(entry.get("created", ""))) for entry in entries],
         answer,
+        complete_kinds=() if len(answer.body) >= request.max_response_bytes else None,
     )
 
 
@@ -10999,9 +11151,11 @@ def clean_note(provider: Provider, name: str, version: str, note: Note) -> Note:
 
 
 @each_read_once()
-def clean_releases(provider: Provider, name: str, releases: Iterable[Release]) -> list[Release]:
+def clean_releases(
+    provider: Provider, name: str, releases: Iterable[ListedRelease]
+) -> list[ListedRelease]:
     """The releases that can be stored, each version once, newest first, with the dialect's prereleases."""
-    found, rules = dict[str, Release](), provider.dialect.versions
+    found, rules = dict[str, ListedRelease](), provider.dialect.versions
     for release in releases:
         version = release.version
         is_sane = (
@@ -12618,6 +12772,8 @@ def pins_of_containers(ask: Callable[[str], Answer]) -> Iterator[Pin | None]:
 
 
 NEWS_LIMIT = 20  # releases of one project that one check announces one by one
+_AFTER_ALL_DATES = "9999"
+_FIX_NEWS_AGE = 30 * DAY  # of a release whose note names a CVE later, up to which that is news
 WEBHOOK_LIMIT = 1000  # and to webhooks; the newest
 CHECK_MAX_WAIT = 6 * HOUR  # between the checks of a source that fails, if its interval is shorter
 ABANDONED = "its last check did not end: the program was killed in its midst, or had no memory left"
@@ -12709,97 +12865,235 @@ def ranked_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[
     return {version: place for place, version in enumerate(sorted(releases, key=rank))}
 
 
+class _Calendar(NamedTuple):
+    """What is believed of dates in one check."""
+
+    last: str  # later ones lie ahead
+    default: str  # of a release without a date, or whose date lies ahead
+
+
+def _calendar(known: Mapping[str, Release], listing: Listing, now: float) -> _Calendar:
+    """The calendar of a check: a release without a date gets the present one.
+
+    In a first check, where the provider dates only the newest, it gets that of the oldest of those. Where
+    most dates lie ahead, our clock is behind: then all are believed, and what has none is of the newest.
+    """
+    tomorrow = timestamp(now + DAY)
+    listed = [release.date for release in listing.releases if release.date]
+    dates = sorted([release.date for release in known.values() if release.date] or listed)
+    if dates and dates[len(dates) // 2] > tomorrow:
+        return _Calendar(dates[-1], dates[-1])
+    believed = [date for date in listed if date <= tomorrow]
+    if known or not believed:
+        return _Calendar(tomorrow, timestamp(now))
+    return _Calendar(tomorrow, min(believed))
+
+
+def _new_releases(
+    known: Mapping[str, Release], listing: Listing, calendar: _Calendar, rules: VersionRules
+) -> list[Release]:
+    """The listed releases that were not known, dated, oldest first.
+
+    Where as many are known as are kept, and newer ones are withdrawn, those come up that were too many to be
+    kept: without a date they are left out.
+    """
+    here = [version for version in known if version in listing.versions]
+    is_full = len(known) >= RELEASE_LIMIT
+    lowest = min(map(rules.order, here)) if is_full and here else None
+    new = list[Release]()
+    for listed in reversed(listing.releases):
+        if listed.version in known:
+            continue
+        is_low = lowest is not None and rules.order(listed.version) < lowest
+        if is_low and not listed.date:
+            continue
+        is_dated = listed.date is not None and listed.date <= calendar.last
+        new.append(
+            Release(
+                version=listed.version,
+                date=listed.date if is_dated else calendar.default,
+                is_prerelease=listed.is_prerelease,
+                cve=listed.cve,
+                note=listed.note,
+                content_id=listed.content_id,
+            )
+        )
+    return new
+
+
+def _is_prerelease_now(before: Release, listed: ListedRelease) -> bool:
+    """Whether a known version is a prerelease, as its provider marks it.
+
+    What is listed without its publication, as by GitHub's feed or as a tag, cannot know the mark.
+    """
+    is_of_publication = "published" in (listed.content_kind, before.content_kind)
+    knows_mark = listed.content_kind == "published" or not is_of_publication
+    return listed.is_prerelease or (before.is_prerelease and not knows_mark)
+
+
+def _has_fix(before: Release, listed: ListedRelease, now: float) -> bool:
+    """Whether the note names CVEs that were not known, as it came after the tag or was edited.
+
+    Notes of old releases are no news: a list that has more of them, as with a token, is read the first time.
+    """
+    if {*listed.cve} <= {*before.cve}:
+        return False
+    if before.content_kind == "commit" and listed.content_kind == "published":
+        return True
+    is_recent = (before.date or "") > timestamp(now - _FIX_NEWS_AGE)
+    return is_recent and _has_other_note(before, listed)
+
+
+def _has_other_note(before: Release, listed: ListedRelease) -> bool:
+    return listed.note is not None and listed.note.fingerprint != before.fingerprint
+
+
+def _is_updated(before: Release, listed: ListedRelease) -> bool:
+    """Whether a known version has another content. A list of another kind of content says nothing of that."""
+    kind = listed.content_kind
+    return bool(kind) and kind == before.content_kind and listed.content != before.content
+
+
+def _change(before: Release, listed: ListedRelease, now: float) -> str:
+    """What is news of a known version: FINAL, UPDATED, FIX, or "" for nothing."""
+    if before.is_prerelease and not _is_prerelease_now(before, listed):
+        return FINAL
+    if _is_updated(before, listed):
+        return UPDATED
+    return FIX if _has_fix(before, listed, now) else ""
+
+
+def _changed_release(before: Release, listed: ListedRelease, change: str) -> Release:
+    """A known release as it is listed now; the same object where nothing is different."""
+    changes: dict[str, Any] = {}
+    if before.gone_at is not None:
+        changes["gone_at"] = None
+    if _has_other_note(before, listed):
+        changes |= {"note": listed.note, "cve": listed.cve}
+    # Of what was published, and is a tag alone now, the publication stays known.
+    is_tag_left = before.content_kind == "published" and listed.content_kind == "commit"
+    if listed.content_id and listed.content_id != before.content_id and not is_tag_left:
+        changes["content_id"] = listed.content_id
+    is_prerelease = _is_prerelease_now(before, listed)
+    if is_prerelease != before.is_prerelease:
+        changes["is_prerelease"] = is_prerelease
+    if change in (UPDATED, FIX) and not before.is_updated:
+        changes["is_updated"] = True
+    return dataclasses.replace(before, **changes) if changes else before
+
+
+def _gone_versions(known: Mapping[str, Release], listing: Listing) -> list[str]:
+    """The known versions that are no longer there, by a listing that has all that is."""
+    if len(listing.releases) >= RELEASE_LIMIT:  # others were left out
+        return []
+    there = listing.versions | {*listing.tags}
+    return [
+        version
+        for version, before in known.items()
+        if _was_listed(before, listing) and version not in there
+    ]
+
+
+def _was_listed(before: Release, listing: Listing) -> bool:
+    return before.gone_at is None and listing.has_all_of(before.content_kind)
+
+
+def _surplus(known: Mapping[str, Release], listing: Listing, new_count: int) -> list[str]:
+    """The known versions, the oldest, that are dropped so that no more than RELEASE_LIMIT are kept."""
+    count = max(len(known) + new_count - RELEASE_LIMIT, 0)
+    unlisted = [version for version in reversed([*known]) if version not in listing.versions]
+    return unlisted[:count]
+
+
+def _with_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[str, Release]:
+    """The releases with their places; those whose place is another are other objects."""
+    placed = dict(releases)
+    for version, place in ranked_places(releases, rules).items():
+        if placed[version].place != place:
+            placed[version] = dataclasses.replace(placed[version], place=place)
+    return placed
+
+
+def _with_steps(
+    releases: Mapping[str, Release], known: Mapping[str, Release], versions: Collection[str]
+) -> dict[str, Release]:
+    """The releases; of these versions, new or final now, with the steps that they take above final ones."""
+    if not versions:
+        return dict(releases)
+    finals = [
+        version
+        for version, release in {**releases, **known}.items()
+        if not release.is_prerelease and not release.gone_at
+    ]
+    stepped = dict(releases)
+    for version, step in version_steps(versions, finals).items():
+        if stepped[version].step != step:
+            stepped[version] = dataclasses.replace(stepped[version], step=step)
+    return stepped
+
+
+def _news_since(known: Mapping[str, Release], listing: Listing) -> str:
+    """The date from which on a new release is news.
+
+    Where only the newest are listed or kept, what is older than all that is known is history. Where as many
+    are known as are kept and none of them is listed, the list is another one, which is history as a whole.
+    """
+    is_full = len(known) >= RELEASE_LIMIT
+    if is_full and listing.versions.isdisjoint(known):
+        return _AFTER_ALL_DATES
+    if not listing.is_window and not is_full:
+        return ""
+    return min((release.date or "" for release in known.values()), default="")
+
+
+def has_releases(known: Mapping[str, Release]) -> bool:
+    """Whether a project has releases: then an answer that lists none is a fault of that answer."""
+    return any(release.gone_at is None for release in known.values())
+
+
+def news_of(release: Release, change: str = NEW) -> News:
+    values = {field.name: getattr(release, field.name) for field in dataclasses.fields(Release)}
+    return News(**values, change=change)
+
+
+def _listed_news(release: Release, listed: ListedRelease, change: str) -> News:
+    """A release that is news, with the note and the CVEs that are listed."""
+    about = dataclasses.replace(release, note=listed.note, cve=listed.cve)
+    return news_of(about, change)
+
+
 @each_read_once()
 def compare(
     known: Mapping[str, Release], listing: Listing, now: float, rules: VersionRules = GENERIC
-) -> tuple[dict[str, Release], list[Release]]:
-    """``(what is known after a check, the releases that are news)``; what is new comes last, oldest first.
-    New: a version that was not known. Updated: a known one whose content id, of the same kind, is another, or
-    that is no longer a prerelease. Where only the newest are listed or kept, what is older than everything
-    known, by the version where there is no date, is no news; and nothing is gone that is older than all that
-    is listed, or of another list. A release without a date, or whose date is to come, gets the present one;
-    in a first check where the provider dates only the newest, that of the oldest of those."""
-    order, listed = rules.order, {release.version for release in listing.releases}
-    # Where newer ones are withdrawn, those come up that were too many to be kept; they are no news either.
-    is_full, here = len(known) >= RELEASE_LIMIT, [version for version in known if version in listed]
-    is_window = listing.is_window or is_full
-    lowest = min(map(order, here)) if is_full and here else None
-    tomorrow = timestamp(now + DAY)
-    dates = [
-        release.date for release in listing.releases if release.date and release.date <= tomorrow
-    ]
-    default_date = min(dates) if dates and not known else timestamp(now)
-    news_since = (
-        min((before.date or "" for before in known.values()), default="") if is_window else ""
-    )
-    after, new, updated = dict(known), list[Release](), list[Release]()
-    for release in reversed(listing.releases):
-        before = known.get(release.version)
-        if before is None:
-            if release.date or lowest is None or order(release.version) >= lowest:
-                is_dated = release.date and release.date <= tomorrow
-                new.append(release if is_dated else dataclasses.replace(release, date=default_date))
-            continue
-        changes: dict[str, Any] = {} if before.gone_at is None else {"gone_at": None}
-        if release.note and release.note.fingerprint != before.fingerprint:
-            changes |= {"note": release.note, "cve": release.cve}
-        is_promoted = before.is_prerelease and not release.is_prerelease
-        kind = release.content_kind
-        # A tag that was found before its release was out, whose note then names what it fixes, is news again.
-        is_fix = (
-            before.content_kind == "commit"
-            and kind == "published"
-            and {*release.cve} - {*before.cve}
-        )
-        is_of_other_list = kind and kind != before.content_kind and not is_fix
-        if kind and release.content_id != before.content_id:
-            changes["content_id"] = release.content_id
-        if not is_of_other_list and ((kind and release.content != before.content) or is_promoted):
-            changes |= {"is_prerelease": release.is_prerelease, "is_updated": True}
-            updated.append(
-                dataclasses.replace(release, date=before.date, step=before.step, is_updated=True)
-            )
-        if changes:
-            after[release.version] = dataclasses.replace(before, **changes)
-    kinds = listing.kinds or {one.content_kind for one in (*known.values(), *listing.releases)}
-    oldest = min(
-        (
-            one.date or known[one.version].date or ""
-            for one in listing.releases
-            if (one.date or one.version in known) and one.content_kind in kinds
-        ),
-        default="",
-    )
-    after |= {
-        version: dataclasses.replace(before, gone_at=now)
-        for version, before in known.items()
-        if before.gone_at is None
-        and version not in listed
-        and version not in listing.tags
-        and (before.date or "") > oldest
-        and before.content_kind in kinds
-    }
-    surplus = max(len(known) + len(new) - RELEASE_LIMIT, 0)
-    for version in [version for version in list(known)[::-1] if version not in listed][:surplus]:
+) -> tuple[dict[str, Release], list[News]]:
+    """``(what is known after a check, what of it is news)``; what is new comes last, oldest first."""
+    calendar = _calendar(known, listing, now)
+    new = {one.version: one for one in _new_releases(known, listing, calendar, rules)}
+    after, changes = dict(known), dict[str, str]()
+    for listed in reversed(listing.releases):
+        before = known.get(listed.version)
+        if before:
+            change = _change(before, listed, now)
+            after[listed.version] = _changed_release(before, listed, change)
+            if change:
+                changes[listed.version] = change
+    for version in _gone_versions(known, listing):
+        after[version] = dataclasses.replace(known[version], gone_at=now)
+    for version in _surplus(known, listing, len(new)):
         del after[version]
-    steps = version_steps(
-        [one.version for one in new],
-        [
-            one.version
-            for one in (*known.values(), *new)
-            if not one.is_prerelease and not one.gone_at
-        ],
-    )
-    after |= {one.version: one for one in new}
-    if after != known or any(one.place is None for one in known.values()):
-        for version, place in ranked_places(after, rules).items():
-            step = steps.get(version, after[version].step)
-            if (after[version].place, after[version].step) != (place, step):
-                after[version] = dataclasses.replace(after[version], place=place, step=step)
-    is_replaced = is_full and not here  # as a whole: what is listed now is history
-    return after, [
-        after[one.version] for one in new if (one.date or "") >= news_since and not is_replaced
-    ] + updated
+    after |= new
+    final_now = [version for version, change in changes.items() if change == FINAL]
+    after = _with_steps(after, known, [*new, *final_now])
+    if after != known or any(release.place is None for release in known.values()):
+        after = _with_places(after, rules)
+    since = _news_since(known, listing)
+    changes |= {version: NEW for version, one in new.items() if (one.date or "") >= since}
+    by_version = {listed.version: listed for listed in listing.releases}
+    news = [
+        _listed_news(after[version], by_version[version], change)
+        for version, change in changes.items()
+    ]
+    return after, sorted(news, key=lambda one: one.is_repeated)
 
 
 # ---- whose notes an image gets
@@ -12896,9 +13190,9 @@ def with_notes(
     return found
 
 
-def as_noted(release: Release, noted: Release) -> Release:
+def as_noted(release: News, noted: Release) -> News:
     """An image's release that is news, with the note, date and CVEs of ``noted``, the same with its note."""
-    fixes_something = noted.note or not release.is_updated  # another build of a release does not
+    fixes_something = noted.note or not release.is_repeated  # another build of a release does not
     cves = noted.cve if fixes_something else ()
     return dataclasses.replace(release, note=noted.note, date=noted.date, cve=cves)
 
@@ -13153,9 +13447,10 @@ def doubtful_version(
     return max(candidates, default="", key=doubts.likeness)
 
 
-def is_history_rewritten(known: Mapping[str, Release], news: Sequence[Release]) -> bool:
+def is_history_rewritten(known: Mapping[str, Release], news: Iterable[News]) -> bool:
     """Whether so many known versions changed at once that it is one event, not many updates."""
-    return sum(one.is_updated for one in news) > max(NEWS_LIMIT, len(known) / 2)
+    updated = [release for release in news if release.change == UPDATED]
+    return len(updated) > max(NEWS_LIMIT, len(known) / 2)
 
 
 def _known_as(one: Installation, releases: Mapping[str, Release], rules: VersionRules) -> str:
@@ -13449,19 +13744,9 @@ def apply_rules(
     )
 
 
-def with_exclusions(releases: Sequence[Release], verdicts: RuleResult) -> list[Release]:
-    def is_out(release: Release) -> bool:
-        news = verdicts.rebuilds if release.is_updated else verdicts.wanted
-        return release.version in verdicts.ruled_out or (
-            verdicts.wanted is not None and release.version not in (news or ())
-        )
-
-    return [dataclasses.replace(release, is_ruled_out=is_out(release)) for release in releases]
-
-
-def is_excluded(project: Project, release: Release) -> bool:
-    """Whether the project's options exclude a release that was read or judged for it. Its level excludes
-    smaller steps, but none that names a CVE or that nothing is known of, such as the first version's."""
+def is_excluded(project: Project, release: JudgedRelease) -> bool:
+    """Whether the project's options exclude a release. Its level excludes smaller steps, but none that names
+    a CVE or that nothing is known of, such as the first version's."""
     is_small = project.notify_level in ("minor", "major") and release.step not in (
         "",
         "major",
@@ -13472,8 +13757,47 @@ def is_excluded(project: Project, release: Release) -> bool:
         or project.skips(release.version)
         or (is_small and not release.cve)
         or (project.exclude_prereleases and release.is_prerelease)
-        or (project.exclude_updated and release.is_updated)
     )
+
+
+def news_for(project: Project, news: Iterable[News], verdicts: RuleResult) -> list[News]:
+    """What of the news of a check a project does not exclude."""
+    return [release for release in news if _is_wanted(project, release, verdicts)]
+
+
+def as_announced(news: Iterable[News], announced: Mapping[str, bool]) -> list[News]:
+    """The news of a check as they are to a project. ``announced``: by version whether a notification of it
+    was sent; what is in it and was not sent waits.
+
+    A fix that is named in a notification that waits is no further one; one of a release that was not
+    announced, as it was excluded, is a new release.
+    """
+    own = list[News]()
+    for release in news:
+        is_fix = release.change == FIX
+        if is_fix and announced.get(release.version) is False:
+            continue
+        if is_fix and release.version not in announced:
+            release = dataclasses.replace(release, change=NEW)
+        was_sent = announced.get(release.version, False)
+        own.append(dataclasses.replace(release, was_announced=was_sent))
+    return own
+
+
+def _is_wanted(project: Project, release: News, verdicts: RuleResult) -> bool:
+    is_rebuild = release.change == UPDATED
+    if is_rebuild and project.exclude_updated:
+        return False
+    wanted = verdicts.rebuilds if is_rebuild else verdicts.wanted
+    if verdicts.wanted is not None and release.version not in (wanted or ()):
+        return False
+    return not is_excluded(project, judged(release, verdicts.ruled_out))
+
+
+def judged(release: Release, ruled_out: Collection[str]) -> JudgedRelease:
+    """A release as a project thinks of it whose rules exclude these versions."""
+    values = {field.name: getattr(release, field.name) for field in dataclasses.fields(Release)}
+    return JudgedRelease(**values, is_ruled_out=release.version in ruled_out)
 
 
 # ---- what is vulnerable, and what ends
@@ -13905,7 +14229,8 @@ def recipients_of(
             hold_days=project.hold_days,
             waits_for_image=subscriber.has_image,
         )
-    if release and release.date and not release.is_updated:
+    is_known = isinstance(release, News) and release.change != NEW
+    if release and release.date and not is_known:
         facts = facts._replace(released_at=instant_of(release.date))
     recipients = dict[str, Recipient]()  # by mail address, else by destination
     for destination in subscriber.destinations:
@@ -13942,8 +14267,11 @@ def notice_body(subscriber: Subscriber, date: str | None, **members: Any) -> dic
     )
 
 
-def event_body(subscriber: Subscriber, release: Release) -> dict[str, Any]:
-    """The contract's body of a notification. ``is_major`` is for people; no webhook is sent it."""
+FOR_PEOPLE = ("is_major", "is_final_now")  # members of a body that no webhook is sent
+
+
+def event_body(subscriber: Subscriber, release: News) -> dict[str, Any]:
+    """The contract's body of a notification, with the members of FOR_PEOPLE."""
     note = release.note
     return notice_body(
         subscriber,
@@ -13951,8 +14279,9 @@ def event_body(subscriber: Subscriber, release: Release) -> dict[str, Any]:
         version=release.version,
         cve=list(release.cve),
         is_prerelease=release.is_prerelease,
-        is_updated=release.is_updated,
-        is_major=release.step == "major" and not release.is_updated,
+        is_updated=release.is_repeated,
+        is_final_now=release.change == FINAL and release.was_announced,
+        is_major=release.step == "major" and not release.is_repeated,
         note=note and note.message and {"title": note.title, "message": note.message},
         installed=[
             drop_empty(
@@ -14010,7 +14339,7 @@ def destination_event(
 
 
 def release_event(
-    subscriber: Subscriber, release: Release, provider: Provider, recipients: tuple[Recipient, ...]
+    subscriber: Subscriber, release: News, provider: Provider, recipients: tuple[Recipient, ...]
 ) -> Event:
     url = (
         release.note.url
@@ -14036,79 +14365,103 @@ def gap_of(
     )
 
 
+class _Announcement:
+    """Makes the events of one check for a project."""
+
+    def __init__(
+        self, subscriber: Subscriber, provider: Provider, now: float, settings: Settings
+    ) -> None:
+        self._subscriber, self._provider = subscriber, provider
+        self._now, self._settings = now, settings
+
+    def single(self, release: News, are_webhooks: bool | None = None) -> Event:
+        """The event of a release, with what runs and may be updated to it."""
+        project = self._subscriber.project
+        rules = self._provider.dialect.versions.of(project.name, project.version_answers)
+        followed = tuple(
+            installation
+            for installation in project.installed
+            if self._is_followed(installation, release.version, rules)
+        )
+        about = dataclasses.replace(
+            self._subscriber, project=dataclasses.replace(project, installed=followed)
+        )
+        recipients = recipients_of(
+            self._subscriber, release, self._now, self._settings, are_webhooks
+        )
+        return release_event(about, release, self._provider, recipients)
+
+    @staticmethod
+    def _is_followed(installation: Installation, version: str, rules: VersionRules) -> bool:
+        if installation.may_follow == version:
+            return True
+        if installation.state in ("unknown", "not compared"):
+            return bool(rules.parts(installation.version).numbers)
+        mine = rules.parts(installation.compared_as)
+        return rules.follows(mine, rules.parts(version)) == "yes"
+
+    def summary(self, text: str, date: str | None = None, cve: tuple[str, ...] = ()) -> Event:
+        """The event of several releases, the last of that date, for no webhook."""
+        about, project = Release("", date, cve=cve), self._subscriber.project
+        recipients = recipients_of(
+            self._subscriber, about, self._now, self._settings, are_webhooks=False
+        )
+        body = notice_body(self._subscriber, timestamp(self._now), text=text, cve=list(cve))
+        url = page_of(self._provider, project.name)
+        return Event(project.id, body, url, recipients, "summary")
+
+    def rebuilt(self, tags: Sequence[News]) -> list[Event]:
+        """Of tags that were rebuilt together one event for people, and one each for webhooks."""
+        names = ", ".join(tag.version for tag in tags[:-4:-1])
+        if len(tags) > 3:
+            names += ", ..."
+        events = [self.single(tag, are_webhooks=True) for tag in tags[-WEBHOOK_LIMIT:]]
+        return [*events, self.summary(f"{len(tags):,} tags were rebuilt: {names}")]
+
+    def older(self, releases: Sequence[News]) -> list[Event]:
+        """Of the releases that are too many to be announced one by one, oldest first."""
+        cves = dict.fromkeys(cve for release in releases for cve in release.cve)
+        events = [
+            self.single(release, are_webhooks=True)
+            for release in releases[NEWS_LIMIT - WEBHOOK_LIMIT :]
+        ]
+        words = f"{len(releases):,} more releases"
+        return [*events, self.summary(words, releases[-1].date, tuple(cves)[:NEWS_LIMIT])]
+
+
 def release_events(
     subscriber: Subscriber,
-    news: Sequence[Release],
+    news: Sequence[News],
     provider: Provider,
     now: float,
     settings: Settings,
     gap: str = "",
     is_rewritten: bool = False,
 ) -> list[Event]:
-    """The events of one check for a project: the judged news that it does not exclude. The newest
-    ``NEWS_LIMIT`` one by one, the others in a summary (``WEBHOOK_LIMIT`` for webhooks), as are tags rebuilt
-    together. Of a rewritten history one notice, for no webhook, of all updates. ``gap``: as of ``gap_of``."""
-    project = subscriber.project
-    wanted = [one for one in news if not is_excluded(project, one)]
-    changed = sum(one.is_updated for one in wanted) if is_rewritten else 0
+    """The events of one check for a project, of its ``news_for``. The newest ``NEWS_LIMIT`` one by one, the
+    others in a summary (``WEBHOOK_LIMIT`` for webhooks), as are tags rebuilt together. Of a rewritten history
+    one notice, for no webhook, of all updates. ``gap``: as of ``gap_of``."""
+    announcement = _Announcement(subscriber, provider, now, settings)
+    changed = [release for release in news if is_rewritten and release.change == UPDATED]
+    is_snoozed = subscriber.project.is_snoozed(now)
     wanted = [
-        one
-        for one in wanted
-        if not (changed and one.is_updated) and (one.cve or not project.is_snoozed(now))
+        release
+        for release in news
+        if not (is_rewritten and release.change == UPDATED) and (release.cve or not is_snoozed)
     ]
-
-    def single(release: Release, are_webhooks: bool | None = None) -> Event:
-        rules = provider.dialect.versions.of(project.name, project.version_answers)
-        mine = tuple(
-            one
-            for one in project.installed
-            if one.may_follow == release.version
-            or rules.follows(rules.parts(one.compared_as), rules.parts(release.version)) == "yes"
-            or (one.state in ("unknown", "not compared") and rules.parts(one.version).numbers)
-        )
-        about = dataclasses.replace(
-            subscriber, project=dataclasses.replace(project, installed=mine)
-        )
-        return release_event(
-            about,
-            release,
-            provider,
-            recipients_of(subscriber, release, now, settings, are_webhooks),
-        )
-
-    def summary(text: str, about: Release = Release("", None, is_updated=True)) -> Event:
-        body = notice_body(subscriber, timestamp(now), text=text, cve=list(about.cve))
-        return Event(
-            project.id,
-            body,
-            page_of(provider, project.name),
-            recipients_of(subscriber, about, now, settings, are_webhooks=False),
-            "summary",
-        )
-
-    events = [summary(gap, Release("", None))] if gap and wanted else []
+    events = [announcement.summary(gap)] if gap and wanted else []
     if changed:
-        events.append(summary(f"its history was rewritten: {changed:,} versions changed"))
-    rebuilt = [one for one in wanted if one.is_updated and provider.dialect.has_images]
-    if len(rebuilt) > 1:
-        wanted = [one for one in wanted if not one.is_updated]
-        events += [single(one, are_webhooks=True) for one in rebuilt[-WEBHOOK_LIMIT:]]
-        names = ", ".join(one.version for one in rebuilt[:-4:-1]) + (
-            ", ..." if len(rebuilt) > 3 else ""
-        )
-        events.append(summary(f"{len(rebuilt):,} tags were rebuilt: {names}"))
+        words = f"its history was rewritten: {len(changed):,} versions changed"
+        events.append(announcement.summary(words))
+    rebuilt = [release for release in wanted if release.change == UPDATED]
+    if provider.dialect.has_images and len(rebuilt) > 1:
+        wanted = [release for release in wanted if release.change != UPDATED]
+        events += announcement.rebuilt(rebuilt)
     if len(wanted) > NEWS_LIMIT:
         by_date = sorted(wanted, key=lambda release: release.date or "")
-        rest, wanted = by_date[:-NEWS_LIMIT], by_date[-NEWS_LIMIT:]
-        cves = dict.fromkeys(cve for release in rest for cve in release.cve)
-        events += [single(one, are_webhooks=True) for one in rest[NEWS_LIMIT - WEBHOOK_LIMIT :]]
-        events.append(
-            summary(
-                f"{len(rest):,} more releases",
-                Release("", rest[-1].date, cve=tuple(cves)[:NEWS_LIMIT]),
-            )
-        )
-    return events + list(map(single, wanted))
+        events += announcement.older(by_date[:-NEWS_LIMIT])
+        wanted = by_date[-NEWS_LIMIT:]
+    return events + [announcement.single(release) for release in wanted]
 
 
 def _and_more(words: Sequence[str], listed: int = 3) -> str:
@@ -14901,7 +15254,7 @@ class Tracker(Worker):
             self._submit(jobs[source.id], self.check, source)
 
     def check_all(
-        self, wanted: Iterable[Source], report: Callable[[Source, list[Release] | None], None]
+        self, wanted: Iterable[Source], report: Callable[[Source, list[News] | None], None]
     ) -> None:
         """Check sources now, as many at once as the pool and their hosts allow, and then what is due of those
         that only give notes to images among them. Each is reported when its check has ended, with the news;
@@ -14913,7 +15266,7 @@ class Tracker(Worker):
         self._apply_pending_rules()
 
     def _check_each(
-        self, wanted: Iterable[Source], report: Callable[[Source, list[Release] | None], None]
+        self, wanted: Iterable[Source], report: Callable[[Source, list[News] | None], None]
     ) -> None:
         at_host = Counter[str]()
 
@@ -14937,7 +15290,7 @@ class Tracker(Worker):
             finally:
                 pool.end()
 
-    def _check_or_await(self, before: Source) -> tuple[Source, list[Release] | None]:
+    def _check_or_await(self, before: Source) -> tuple[Source, list[News] | None]:
         """``(the source afterwards, the news)``; None for news where no check was recorded in good time.
 
         A check that another thread or process began, or ended since ``before`` was read, is as good as one of
@@ -14957,7 +15310,7 @@ class Tracker(Worker):
 
     def check(
         self, source: Source, account_id: str = "", ends_at: float = math.inf
-    ) -> list[Release] | None:
+    ) -> list[News] | None:
         """Check a claimed source and record it: the releases that are news, or None. Never raises.
         ``account_id``: whose turn it takes, if it is not its owner's. ``ends_at``: on the monotonic clock,
         when it asks nothing more, if that is before CHECK_SECONDS are over."""
@@ -14977,7 +15330,7 @@ class Tracker(Worker):
                 listener(json.loads(compact_json(event.body)))  # its own to change
         return news
 
-    def _fail(self, source: Source, error: Exception) -> list[Release] | None:
+    def _fail(self, source: Source, error: Exception) -> list[News] | None:
         """Record a failed check, backed off: no news; None where that could not be recorded."""
         if isinstance(error, ProviderError):
             log.warning("source %s/%s: %s", source.provider, source.name, error)
@@ -15016,7 +15369,7 @@ class Tracker(Worker):
 
     def _check(
         self, source: Source, large: LargeTurn, ends_at: float
-    ) -> tuple[list[Event], list[Release]]:
+    ) -> tuple[list[Event], list[News]]:
         """Ask, compare, decide and record: ``(events for listeners, releases that are news)``.
         ``large``: held while a large answer is used. ``ends_at``: when nothing more is asked."""
         provider = self._providers.get(source.provider)
@@ -15083,6 +15436,8 @@ class Tracker(Worker):
         )
         if kept:
             self._kept[source.id] = kept
+        if listing and not listing.releases and has_releases(read_known()):
+            raise ProviderError(f"{provider.title} lists no releases of {source.name} now")
         return listing
 
     @staticmethod
@@ -15112,9 +15467,9 @@ class Tracker(Worker):
         source: Source,
         provider: Provider,
         listing: Listing,
-        news: list[Release],
+        news: list[News],
         result: CheckResult,
-    ) -> tuple[list[Event], list[Release]]:
+    ) -> tuple[list[Event], list[News]]:
         """Record a result, with the verdicts and events that follow from it; as of ``_check``."""
         known, verdicts = result.before, dict[str, RuleResult]()
         if result.after != known:
@@ -15133,6 +15488,7 @@ class Tracker(Worker):
             events=events,
             renamed=self._renamed(provider, source, listing),
             news=[release.version for release in news],
+            final_now=[release.version for release in news if release.change == FINAL],
         )
         return self._record(source, result, news)
 
@@ -15141,30 +15497,40 @@ class Tracker(Worker):
         source: Source,
         provider: Provider,
         known: Mapping[str, Release],
-        news: list[Release],
+        news: list[News],
         verdicts: Mapping[str, RuleResult],
         gap: str,
-    ) -> tuple[list[Release], list[Event]]:
+    ) -> tuple[list[News], list[Event]]:
         """``(what of the news is none of a rewritten history, the events for the projects)``."""
         if source.succeeded_at is None:  # what was released before the first check is history
             return [], []
-        events = list[Event]()
         is_rewritten = not provider.dialect.has_images and is_history_rewritten(known, news)
         if is_rewritten:
             log.info("source %s/%s: history rewritten", source.provider, source.name)
+        announced = self.store.outbox.announced(
+            source.id, [release.version for release in news if release.change != NEW]
+        )
+        events, fixes = list[Event](), set[str]()
         for subscriber in self.store.projects.subscribers(source.id) if news else ():
-            own = verdicts.get(subscriber.project.id, RuleResult(subscriber.project))
-            subscriber = dataclasses.replace(subscriber, project=own.project)
+            project_id = subscriber.project.id
+            own = verdicts.get(project_id, RuleResult(subscriber.project))
+            own_news = as_announced(news, announced.get(project_id, {}))
+            fixes |= {release.version for release in own_news}
             events += release_events(
-                subscriber,
-                with_exclusions(news, own),
+                dataclasses.replace(subscriber, project=own.project),
+                news_for(own.project, own_news, own),
                 provider,
                 self._clock(),
                 self._settings,
                 gap,
                 is_rewritten,
             )
-        return [one for one in news if not (is_rewritten and one.is_updated)], events
+        kept = list[News]()
+        for release in news:
+            is_named_in_waiting = release.change == FIX and release.version not in fixes
+            if not is_named_in_waiting and not (is_rewritten and release.change == UPDATED):
+                kept.append(release)
+        return kept, events
 
     def _listed(
         self, provider: Provider, token: str | None, read: Callable[[str | None], Listing | None]
@@ -15237,8 +15603,8 @@ class Tracker(Worker):
                     break
 
     def _record(
-        self, source: Source, result: CheckResult, news: list[Release]
-    ) -> tuple[list[Event], list[Release]]:
+        self, source: Source, result: CheckResult, news: list[News]
+    ) -> tuple[list[Event], list[News]]:
         """The events for listeners and the news, once recorded; nothing if the claim was lost."""
         if source.alert_sent:
             recovered = self._health_events("recovered", source, source.error or "")
@@ -15255,7 +15621,7 @@ class Tracker(Worker):
                 source.provider,
                 source.name,
                 release.version,
-                "updated" if release.is_updated else "new",
+                release.change,
             )
         return [event for event in recorded.events if event.kind == "release"], news
 
@@ -15333,6 +15699,7 @@ def _release_marks(body: Mapping[str, Any], is_breaking: bool) -> tuple[tuple[st
         for words, is_so in (
             ("breaking changes", is_breaking),
             ("major version", body.get("is_major")),
+            ("final now", body.get("is_final_now")),
             ("pre-release", body.get("is_prerelease")),
             ("updated", body.get("is_updated")),
         )
@@ -15815,7 +16182,7 @@ def fill(template: str, values: Mapping[str, str], at_most: int) -> str:
 def notification_body(settings: Mapping[str, Any], body: Mapping[str, Any], url: str) -> bytes:
     """What a webhook is sent: the standard body, or its custom fields. Compact JSON in UTF-8."""
     body = {
-        name: value for name, value in body.items() if name != "is_major"
+        name: value for name, value in body.items() if name not in FOR_PEOPLE
     }  # beyond the contract
     if settings["fields"]:
         values, filled = template_values(body, url), dict[str, str]()
@@ -18035,7 +18402,7 @@ def sample_event(account: Account) -> tuple[dict[str, Any], str]:
     note = Note("Hello World 1.2.3", "<p>This is a <b>test</b> of a notification.</p>", url)
     project = Project.blank(account.id, "github", "octocat/hello-world")
     release = Release("1.2.3", "2026-01-31T08:00:00Z", note=note)
-    return event_body(Subscriber(project, account, (), ()), release), url
+    return event_body(Subscriber(project, account, (), ()), news_of(release)), url
 
 
 class SettingState(Value):
@@ -18546,7 +18913,7 @@ def remove_project(call: Call, project: Project) -> dict[str, Any]:
     return _OK
 
 
-def _release_json(project: Project, release: Release) -> dict[str, Any]:
+def _release_json(project: Project, release: JudgedRelease) -> dict[str, Any]:
     return release.as_json() | drop_empty(is_excluded=is_excluded(project, release))
 
 
@@ -22221,7 +22588,7 @@ def _search(visit: Visit, label: str, *others: Field) -> list[Field]:
 
 
 def _release_item(
-    visit: Visit, project: Project, release: Release, note: Note | None, **more: Any
+    visit: Visit, project: Project, release: JudgedRelease, note: Note | None, **more: Any
 ) -> Entry:
     """A release, and its note by the first ``NOTE_PREVIEW_CHARS`` characters of its message."""
     if note:
@@ -23818,7 +24185,7 @@ def _install_section(visit: Visit, project: Project, releases: Sequence[Release]
 
 
 def _version_items(
-    visit: Visit, project: Project, releases: Sequence[Release], *, is_first_open: bool
+    visit: Visit, project: Project, releases: Sequence[JudgedRelease], *, is_first_open: bool
 ) -> list[Entry]:
     notes = visit.store.releases.notes(
         project.source_id, [release.version for release in releases], NOTE_PREVIEW_CHARS
@@ -24395,7 +24762,7 @@ def _send_latest(visit: Visit, destination: Destination) -> None:
         store.outbox.send(
             release_event(
                 Subscriber(project, account, tags, ()),
-                dataclasses.replace(release, note=note),
+                news_of(dataclasses.replace(release, note=note)),
                 visit.providers[project.provider],
                 (Recipient(destination.id, store.database.clock()),),
             )
@@ -26198,7 +26565,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
         called; notifications are sent by ``start``."""
         found = list[dict[str, Any]]()
 
-        def report(source: Source, news: list[Release] | None) -> None:
+        def report(source: Source, news: list[News] | None) -> None:
             found.extend(
                 {"provider": source.provider, "project": source.name} | release.as_json()
                 for release in news or ()
@@ -28101,7 +28468,7 @@ def check_(
     rows, ended = list[dict[str, str]](), itertools.count(1)
     account_id = run.account.id if args.account or args.provider else None
 
-    def report(source: Source, news: list[Release] | None) -> None:
+    def report(source: Source, news: list[News] | None) -> None:
         if news is None:
             run.complain(f"{source.provider} {source.name}: not checked; the store is busy")
         elif source.error:
@@ -28111,7 +28478,7 @@ def check_(
                 "provider": source.provider,
                 "name": source.name,
                 "version": release.version,
-                "state": "updated" if release.is_updated else "new",
+                "state": "updated" if release.is_repeated else release.change,
             }
             for release in news or ()
         )

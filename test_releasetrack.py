@@ -208,6 +208,7 @@ class Forge:
         self.releases: dict[str, list[dict[str, Any]]] = {}
         self.fault: Any = None  # answered instead, if set
         self.renamed: dict[str, str] = {}
+        self.page_sizes: dict[str, int] = {}  # by project; of others all is one page
         self.listener = Listener(self._answer)
         self.flag = f"forge=forgejo:{self.listener.url}"
 
@@ -240,7 +241,18 @@ class Forge:
             return 200, {"full_name": match[1]}
         if not match or match[1] not in self.releases:
             return 404, {"message": "not found"}
-        return 200, self.releases[match[1]] if match[2] == "releases" else []
+        return self._page(seen, match[1]) if match[2] == "releases" else (200, [])
+
+    def _page(self, seen: Seen, name: str) -> Any:
+        entries, size = self.releases[name], self.page_sizes.get(name)
+        if size is None:
+            return 200, entries
+        number = int(re.search(r"\bpage=(\d+)", seen.path)[1])
+        following = seen.path.replace(f"page={number}", f"page={number + 1}")
+        headers = {"Link": f'<{self.listener.url}{following}>; rel="next"'}
+        is_last = number * size >= len(entries)
+        page = entries[(number - 1) * size : number * size]
+        return 200, page, {} if is_last else headers
 
     def close(self) -> None:
         self.listener.close()
@@ -5304,7 +5316,7 @@ def test_summary_of_a_source_that_joins_another_is_sent_once(world):
         sources.append(source)
         assert store.sources.claim([source.id], "me", NOW)
         store.sources.record_check(source.id, "me", rt.CheckResult(NOW + 999))
-    news = [rt.Release(f"v{at}", f"2026-01-01T00:00:{at:02}Z") for at in range(30)]
+    news = [rt.News(f"v{at}", f"2026-01-01T00:00:{at:02}Z") for at in range(30)]
     for source, renamed in zip(sources, (("new/x", "new/x"), None)):
         events = [
             event
@@ -11713,7 +11725,10 @@ COMPARED = {
 
 def test_compare_finds_what_is_new():
     for case in COMPARED:
-        known, listed_now, is_window, expected = COMPARED[case]
+        unnamed, listed_now, is_window, expected = COMPARED[case]
+        known = {
+            version: dataclasses.replace(one, version=version) for version, one in unnamed.items()
+        }
         after, news = rt.compare(known, rt.Listing(listed_now, is_window=is_window), MONDAY)
         new = [version for version in after if version not in known]
         updated = [version for version, one in after.items() if one.is_updated]
@@ -11728,7 +11743,7 @@ def test_compare_finds_what_is_new():
         assert all(one.date for one in (*after.values(), *news)) and all(
             after[version].date == known[version].date for version in updated
         )
-        assert updated == [one.version for one in news if one.is_updated]
+        assert updated == [one.version for one in news if one.is_repeated]
 
 
 def test_news_have_the_step_that_they_take_above_what_was_known():
@@ -11752,19 +11767,108 @@ def test_news_have_the_step_that_they_take_above_what_was_known():
 @pytest.mark.parametrize(
     "content_id", ["published:x", None]
 )  # None: as where npm's "latest" moves to it
-def test_promoted_prerelease_is_news(content_id):
-    listing, before = (
-        rt.Listing([rt.Release("2.0", MAY, content_id=content_id)]),
-        was(MAY, content_id, is_prerelease=True),
-    )
-    after, news = rt.compare({"2.0": before}, listing, 0.0)
-    for one in (*news, after["2.0"]):
-        assert one.is_updated and not one.is_prerelease
-    quiet = [
-        dataclasses.replace(before, is_prerelease=False),
-        *[dataclasses.replace(before, content_id=None)] * bool(content_id),
-    ]
-    assert not any(rt.compare({"2.0": one}, listing, 0.0)[1] for one in quiet)
+def test_promoted_prerelease_is_a_release_that_is_final_now(content_id):
+    known = {
+        "1.0": was(APRIL, content_id, version="1.0"),
+        "2.0": was(MAY, content_id, version="2.0", is_prerelease=True, is_updated=False),
+    }
+    listing = rt.Listing([
+        seen_as("2.0", MAY, content_id=content_id),
+        seen_as("1.0", APRIL, content_id=content_id),
+    ])
+    after, (news,) = rt.compare(known, listing, MONDAY)
+    assert (news.version, news.change, news.step) == ("2.0", rt.FINAL, "major")
+    for release in (news, after["2.0"]):
+        assert not release.is_updated and not release.is_prerelease
+    assert rt.compare(after, listing, MONDAY)[1] == []
+
+
+def test_listing_that_cannot_know_the_mark_of_a_prerelease_leaves_it():
+    """As GitHub's feed, which is read where a token is missing or was refused; and a tag that is left of it."""
+    known = {"2.0": was(MAY, "published:x", version="2.0", is_prerelease=True)}
+    for of_other_list in ({}, {"content_id": "commit:a"}):
+        after, news = rt.compare(known, rt.Listing([seen_as("2.0", MAY, **of_other_list)]), MONDAY)
+        assert after["2.0"].is_prerelease and news == []
+        published = seen_as("2.0", MAY, content_id="published:x", is_prerelease=True)
+        after, news = rt.compare(after, rt.Listing([published]), MONDAY)
+        assert after["2.0"].is_prerelease and news == []
+        final = dataclasses.replace(published, is_prerelease=False)
+        assert [one.change for one in rt.compare(after, rt.Listing([final]), MONDAY)[1]] == [
+            "final"
+        ]
+
+
+def test_listing_that_knows_the_mark_of_a_prerelease_sets_it_again():
+    published = seen_as("2.0", MAY, content_id="published:x", is_prerelease=True)
+    for content_id in ("published:x", None):
+        known = {"2.0": was(MAY, content_id, version="2.0")}
+        after, news = rt.compare(known, rt.Listing([published]), MONDAY)
+        assert after["2.0"].is_prerelease and news == []
+
+
+def test_complete_listing_says_what_is_gone_whatever_its_date():
+    known = by_version([
+        was(JUNE, "digest:c", version="3.0"),
+        was(MAY, "digest:b", version="2.0"),
+        was(APRIL, "digest:a", version="1.0"),
+    ])
+    for only in known:
+        listing = rt.Listing([seen_as(only, known[only].date, content_id=known[only].content_id)])
+        after, news = rt.compare(known, listing, MONDAY)
+        assert {version for version, one in after.items() if one.is_withdrawn} == {*known} - {only}
+        assert news == []
+        back, news = rt.compare(
+            after, rt.Listing([seen_as(one.version, one.date) for one in known.values()]), MONDAY
+        )
+        assert not any(one.is_withdrawn for one in back.values()) and news == []
+
+
+@pytest.mark.parametrize(
+    "partial",
+    [{"is_window": True}, {"complete_kinds": ()}, {"complete_kinds": ("commit",)}],
+)
+def test_partial_listing_says_nothing_of_what_is_gone(partial):
+    known = by_version([
+        was(date, f"published:{date}", version=version)
+        for version, date in (("3.0", JUNE), ("2.0", MAY), ("1.0", APRIL))
+    ])
+    for only in known:
+        listing = rt.Listing([seen_as(only, known[only].date)], **partial)
+        after, _ = rt.compare(known, listing, MONDAY)
+        assert not any(one.is_withdrawn for one in after.values())
+
+
+@pytest.mark.parametrize("content_id", [None, "published:x"])
+def test_cve_that_a_note_names_later_is_news(content_id):
+    """As of GitHub's feed, without a token: a release had its note an hour after its tag."""
+    out_at = rt.timestamp(MONDAY - rt.HOUR)
+    fix = rt.Note("1", "<p>Fixes CVE-2026-1234</p>", "")
+    listed = seen_as("1", out_at, content_id=content_id, note=fix, cve=("CVE-2026-1234",))
+    known = {"1": was(out_at, content_id, NOTE, "1")}
+    after, (news,) = rt.compare(known, rt.Listing([listed]), MONDAY)
+    assert (news.change, news.cve, news.note) == (rt.FIX, ("CVE-2026-1234",), fix)
+    assert after["1"].cve == ("CVE-2026-1234",)
+    known_later = {"1": dataclasses.replace(after["1"], note=None, fingerprint=fix.fingerprint)}
+    assert rt.compare(known_later, rt.Listing([listed]), MONDAY)[1] == []
+    old = {"1": was(APRIL, content_id, NOTE, "1")}  # its notes were read the first time
+    after, news = rt.compare(old, rt.Listing([listed]), MONDAY)
+    assert after["1"].cve and news == []
+
+
+def test_release_without_a_date_is_news_where_the_clock_is_behind():
+    """A machine without a clock of its own starts in 1970, or 20 years ago."""
+    known = {version: was(date, version=version) for version, date in (("2", JUNE), ("1", MAY))}
+    for years in (0, 20, 50):
+        now = MONDAY - years * 365 * rt.DAY
+        for date in (None, "2026-09-20T10:00:00Z"):
+            listing = rt.Listing([seen_as("3", date), seen_as("2", JUNE)], is_window=True)
+            after, (news,) = rt.compare(known, listing, now)
+            assert news.version == "3" and after["3"].date >= JUNE
+            old = rt.Listing([seen_as("2", JUNE), seen_as("0.9", APRIL)], is_window=True)
+            assert rt.compare(known, old, now)[1] == []  # it came up as another was deleted
+    ahead = known | {"9": was("2046-01-01T00:00:00Z", version="9")}  # as a clock said once
+    after, _ = rt.compare(ahead, rt.Listing([seen_as("3", None)]), MONDAY)
+    assert after["3"].date == rt.timestamp(MONDAY)
 
 
 def test_release_without_date_gets_that_of_the_check_or_at_first_of_the_oldest_dated():
@@ -11830,9 +11934,9 @@ def received(events: list[rt.Event], kind: str) -> list[str]:
 def test_many_new_releases_are_twenty_and_a_summary():
     """F8: a project with 50 new releases sent 50 messages to a chat."""
 
-    def news(count: int, **about: Any) -> list[rt.Release]:
+    def news(count: int, **about: Any) -> list[rt.News]:
         return [
-            rt.Release(f"1.{minor}", rt.timestamp(MONDAY - 86400 + minor), **about)
+            rt.News(f"1.{minor}", rt.timestamp(MONDAY - 86400 + minor), **about)
             for minor in range(count)
         ]
 
@@ -11855,18 +11959,12 @@ def test_many_new_releases_are_twenty_and_a_summary():
         if event.kind == "summary"
     ]
     assert secure.body["cve"] == ["CVE-2026-1234"]
-    judged = rt.with_exclusions(
-        news(50), rt.RuleResult(BLANK, [f"1.{minor}" for minor in range(3, 50)])
-    )
-    assert received(events_of(subscriber, judged), "ntfy") == ["1.0", "1.1", "1.2"]
-    assert (
-        events_of(
-            subscriber_to("ntfy", exclude_updated=True),
-            [rt.Release(f"1.{minor}", MAY, is_updated=True) for minor in range(99)],
-            True,
-        )
-        == []
-    )
+    verdicts = rt.RuleResult(BLANK, [f"1.{minor}" for minor in range(3, 50)])
+    wanted = rt.news_for(BLANK, news(50), verdicts)
+    assert received(events_of(subscriber, wanted), "ntfy") == ["1.0", "1.1", "1.2"]
+    ignores_updates = dataclasses.replace(BLANK, exclude_updated=True)
+    updated = [rt.News(f"1.{minor}", MAY, change=rt.UPDATED) for minor in range(99)]
+    assert rt.news_for(ignores_updates, updated, rt.RuleResult(BLANK)) == []
 
 
 def test_manifest_of_a_platform_is_known_by_its_index(world_with, listen):
@@ -11947,11 +12045,11 @@ def test_tags_rebuilt_together_are_one_message(world, listen):
         ("120 tags were rebuilt: 8.119, 8.118, 8.117, ...",)
     ]
     rebuilt, hub = (
-        [rt.Release(tag, MAY, is_updated=True) for tag in ("8", "8.1", "latest")],
+        [rt.News(tag, MAY, change=rt.UPDATED) for tag in ("8", "8.1", "latest")],
         rt.PROVIDERS["dockerhub"],
     )
-    judged = rt.with_exclusions(rebuilt, rt.RuleResult(BLANK, ["8", "latest"]))
-    for news, told in ((rebuilt, "3 tags were rebuilt: latest, 8.1, 8"), (judged, "8.1")):
+    wanted = rt.news_for(BLANK, rebuilt, rt.RuleResult(BLANK, ["8", "latest"]))
+    for news, told in ((rebuilt, "3 tags were rebuilt: latest, 8.1, 8"), (wanted, "8.1")):
         assert received(
             rt.release_events(subscriber_to("ntfy"), news, hub, MONDAY, WITH_MAIL), "ntfy"
         ) == [told]
@@ -12821,7 +12919,8 @@ def test_hold_ends_some_days_after_the_release():
     for release, due_in, is_held in (
         (rt.Release("1", day_old), 2, True),
         (rt.Release("1", week_old), 0, False),
-        (rt.Release("1", week_old, is_updated=True), 3, True),
+        (rt.News("1", week_old, change=rt.UPDATED), 3, True),
+        (rt.News("1", week_old, change=rt.FINAL), 3, True),
         (rt.Release("1", "2099-01-01T00:00:00Z"), 3, True),  # a date that lies ahead
         (rt.Release("1", day_old, cve=("CVE-2026-1234",)), 0, False),
     ):
@@ -12848,7 +12947,7 @@ class Watch:
         """The versions that are news, with a ! behind those that were updated."""
         found = check_now(self.tracker, self.id)
         assert found is not None
-        return [release.version + "!" * release.is_updated for release in found[1]]
+        return [release.version + "!" * release.is_repeated for release in found[1]]
 
     @property
     def source(self) -> rt.Source:
@@ -12927,6 +13026,101 @@ def test_release_makes_one_event_whatever_vanishes_meanwhile(watch):
     watch.forge.releases["o/r"] = gone
     assert watch.check() == [] and not watch.source.missing_since
     assert [event.get("is_updated") for event in watch.heard] == [True]
+
+
+def test_check_fails_where_a_project_that_had_releases_lists_none(world, forge, pager):
+    """One such answer marked all as gone, and what was held was skipped for ever."""
+    hold(world, forge, pager, 3, "o/r")
+    world.find("o/r", "2.0")
+    releases = forge.releases["o/r"]
+    forge.releases["o/r"] = []
+    world.check("o/r")
+    source = world.store.sources.get(world.projects["o/r"].source_id)
+    assert source.error == "forge lists no releases of o/r now" and source.failures == 1
+    known = world.store.releases.known(source.id)
+    assert not any(release.is_withdrawn for release in known.values())
+    world.clock.now += 4 * rt.DAY
+    world.send()
+    forge.releases["o/r"] = releases
+    world.check("o/r")
+    assert world.store.sources.get(source.id).error is None
+    (entry,) = world.store.outbox.history(world.account.id)
+    assert (entry.version, entry.state) == ("2.0", "delivered")
+
+
+def test_republished_versions_that_are_ignored_stay_the_latest(world, forge):
+    """They were excluded for ever: latest-release went back to the version before, and then to 404."""
+    forge.publish("o/r", "1.0", "1.1")
+    watch = Watch(world, forge)
+    path = f"/v1/projects/{watch.project.id}"
+    world.ask("POST", path, {"exclude_updated": True})
+    watch.check()
+    for version in ("1.1", "1.0"):
+        (entry,) = [one for one in forge.releases["o/r"] if one["tag_name"] == version]
+        entry["published_at"] = "2026-07-01T00:00:00Z"
+        assert watch.check() == [f"{version}!"] and watch.heard == []
+        latest = world.ask("GET", f"{path}/latest-release")
+        assert latest["version"] == "1.1" and latest["is_updated"] is True
+        listed = world.ask("GET", f"{path}/releases")["releases"]
+        assert len(listed) == 2 and not any(one.get("is_excluded") for one in listed)
+
+
+@pytest.mark.parametrize("days", [0, 3])
+def test_prerelease_that_becomes_final_is_final_now_to_who_was_notified_of_it(
+    world, forge, pager, days
+):
+    """A notification of it that still waits is dropped: the final release is announced instead."""
+    hold(world, forge, pager, days, "o/r")
+    world.find("o/r", "3.0", prerelease=True)
+    assert len(world.send()) == (0 if days else 1)
+    forge.releases["o/r"][0]["prerelease"] = False
+    world.clock.now += rt.HOUR
+    assert world.check("o/r") == ["3.0"]
+    states = [(one.version, one.state) for one in world.store.outbox.history(world.account.id)]
+    assert states == [("3.0", "pending"), ("3.0", "skipped" if days else "delivered")]
+    world.clock.now += days * rt.DAY
+    assert len(world.send()) == 1
+    shown = pager.seen[-1].json()
+    text = f"{shown['title']} {shown['message']}"
+    assert ("inal now" in text) is (days == 0)
+    assert "pdated" not in text and "re-release" not in text and "ublished again" not in text
+
+
+@pytest.mark.parametrize("exclude_updated", [False, True])
+def test_prerelease_that_becomes_final_is_new_to_who_ignores_prereleases(
+    world, forge, exclude_updated
+):
+    forge.publish("o/r", "1.0")
+    watch = Watch(world, forge)
+    options = {"exclude_prereleases": True, "exclude_updated": exclude_updated}
+    world.ask("POST", f"/v1/projects/{watch.project.id}", options)
+    world.webhook("http://127.0.0.1:9/")
+    watch.check()
+    forge.publish("o/r", "2.0", prerelease=True)
+    assert watch.check() == ["2.0"] and watch.heard == []
+    forge.releases["o/r"][0]["prerelease"] = False
+    assert watch.check() == ["2.0"]
+    (body,) = watch.heard
+    assert body["version"] == "2.0" and not {"is_updated", "is_prerelease"} & {*body}
+    assert watch.check() == []
+    latest = world.ask("GET", f"/v1/projects/{watch.project.id}/latest-release")
+    assert latest["version"] == "2.0" and "is_updated" not in latest
+
+
+@pytest.mark.parametrize("was_excluded", [False, True])
+def test_cve_that_a_note_names_later_is_announced(world, forge, pager, was_excluded):
+    """Also to who ignores what is published again, and as new to whom the release was not announced."""
+    hold(world, forge, pager, 0, "o/r", is_security_only=was_excluded)
+    world.set("o/r", exclude_updated=True)
+    world.find("o/r", "2.0")
+    assert len(world.send()) == (0 if was_excluded else 1)
+    forge.releases["o/r"][0]["body"] = "Fixes CVE-2026-1234"
+    world.clock.now += rt.HOUR
+    assert world.check("o/r") == ["2.0"] and len(world.send()) == 1
+    shown = pager.seen[-1].json()
+    assert "CVE-2026-1234" in shown["message"]
+    assert ("pdated" in f"{shown['title']} {shown['message']}") is not was_excluded
+    assert world.check("o/r") == []
 
 
 @pytest.mark.parametrize(
@@ -13390,7 +13584,7 @@ def test_tags_beside_releases_are_news(world, listen):
     )  # its release comes, which names what it fixes
     answers["/api/v4/projects/o%2Fr/releases"][0]["description"] = "Fixes CVE-2026-1234"
     headers, news = {}, check_now(tracker, source.id)[1]
-    assert [(one.version, one.is_updated, one.cve) for one in news] == [
+    assert [(one.version, one.is_repeated, one.cve) for one in news] == [
         ("v1.1", True, ("CVE-2026-1234",))
     ]
     assert check_now(tracker, source.id)[1] == []
@@ -19480,7 +19674,7 @@ def test_whatever_decides_when_a_delivery_is_due_moves_it(
 
 
 def test_hold_skips_only_what_vanished(world, forge, pager):
-    """A feed shows the newest ten: what is no longer in it has not vanished. A registry removes a malicious package whole."""
+    """Ten pages are read: what is on none of them has not vanished. A registry removes a malicious package whole."""
     hold(
         world,
         forge,
@@ -19505,11 +19699,11 @@ def test_hold_skips_only_what_vanished(world, forge, pager):
         *(f"3.{n}" for n in range(10)),
         published_at=rt.timestamp(world.clock.now + rt.HOUR),
     )
-    del forge.releases["o/window"][10:]
-    # As Docker Hub lists what was pushed last: an old tag that is rebuilt, and not what was pushed before it
-    forge.releases["o/pushed"] = [
-        forge.releases["o/pushed"][1] | {"published_at": rt.timestamp(world.clock.now + rt.HOUR)}
-    ]
+    forge.page_sizes = {"o/window": 1, "o/pushed": 1}
+    # As Docker Hub lists what was pushed last: an old tag that is rebuilt comes first.
+    newest, oldest = forge.releases["o/pushed"][:2]
+    pushed_at = rt.timestamp(world.clock.now + rt.HOUR)
+    forge.releases["o/pushed"] = [oldest | {"published_at": pushed_at}, newest]
     for name in world.projects:
         forge.fault = 500 if name == "o/failing" else None
         for _ in range(6 if name == "o/missing" else 1):
