@@ -245,7 +245,8 @@ SENT_LIMIT = 16 * KIB  # characters of a request that are kept with its delivery
 PICTURE_LIMIT = 16 * KIB  # bytes of the picture of an owner
 IMAGE_WAIT = HOUR  # that a release waits for its image
 IMAGE_WAIT_OF_FIX = 10 * MINUTE  # the same, of a release that names a CVE
-NOTES_WAITS = 10 * MINUTE, HOUR, 6 * HOUR, DAY  # until the note of a new tag is looked for again
+NOTES_WAIT = IMAGE_WAIT_OF_FIX  # that a tag of an image waits for its note, which may name a CVE
+NOTES_AT_ONCE = 100  # notes that are read and written together
 FAILURE_ALERT_AFTER = (
     10,
     3 * DAY,
@@ -1700,6 +1701,7 @@ class Release(ListedRelease):
     fingerprint: int | None = None  # of the note that the store has
     is_updated: bool = False  # it was published again once; for information
     gone_at: float | None = None  # since when it is no longer listed
+    is_dated: bool = True  # else the date is that of a check, or of its note
     step: str = ""  # above the final version below it: one of STEPS
     place: int | None = (
         None  # among the source's releases, the latest last; None: not found out yet
@@ -2449,6 +2451,9 @@ class Source(Health):
     former_name: str = ""  # before it was renamed there
     notes_from: str = ""  # of an image "provider name" or "none", as a person chose
     notes_source_id: int | None = None  # whose notes it gets
+    notes_revision: int = (
+        0  # rises with what its notes are made of: its tags, and whose notes it gets
+    )
     labels: str = ""  # JSON: what the newest tag says of itself, and "of" which; "": not known
     owner_id: str | None = None  # the account in whose turn it is checked
 
@@ -2523,7 +2528,11 @@ class HeldDelivery(Value):
 
     id: str
     is_gone: bool
-    is_announced_by_image: bool
+
+
+class SourceVersion(NamedTuple):
+    source_id: int
+    version: str
 
 
 class Event(Value):
@@ -2536,6 +2545,7 @@ class Event(Value):
     url: str
     recipients: tuple[Recipient, ...]
     kind: str = "release"  # one of EVENT_KINDS
+    covers: SourceVersion | None = None  # what is held of this release is not sent where this is
 
 
 class Delivery(Value):
@@ -2659,6 +2669,31 @@ class RuleResult(Value):
     rebuilds: Collection[str] = ()  # tags of which a new build is news
 
 
+class Repository(NamedTuple):
+    """A project at a provider, as a Source has them."""
+
+    provider: str
+    name: str
+    key: str
+
+
+class NotesChoice(Value):
+    """Whose notes an image gets, as its check found out."""
+
+    notes_from: str  # as it was then; where a person has chosen again the result does not count
+    labels: str  # of the image, as of its Source
+    repository: Repository | None
+
+
+class WaitingTag(Value):
+    """A tag that is news, and not announced yet: its note may come."""
+
+    version: str
+    change: str  # as of News
+    fingerprint: int | None  # of the note that it had before; None: it had none
+    found_at: float
+
+
 class CheckResult(Value):
     """The result of a check, recorded in one transaction."""
 
@@ -2680,10 +2715,10 @@ class CheckResult(Value):
     final_now: Sequence[str] = ()  # those of them that were prereleases
     events: Sequence[Event] = ()
     verdicts: Mapping[str, RuleResult] = dataclasses.field(default_factory=dict)  # by project id
-    notes_from: str | None = None  # as it was when the next three were found; None: they were not
-    labels: str = ""  # of an image, as of its Source
-    notes_source_id: int | None = None
-    notes_state: str = ""  # what is wrong with its notes
+    notes: NotesChoice | None = None  # of an image; None: it was not looked at
+    waiting: Sequence[
+        WaitingTag
+    ] = ()  # the news that wait for their notes; they have no events yet
 
     @property
     def changed(self) -> list[Release]:
@@ -3899,6 +3934,15 @@ CREATE TRIGGER account_changed_its_hours
      WHERE account_id = NEW.id AND state = 'pending' AND attempts = 0;
 END;
 """
+_WAITING_TAG = """
+-- News of an image that is not announced yet, as its note may come. change: as of News; fingerprint: of the
+-- note that it had before.
+CREATE TABLE waiting_tag (
+    release_id INTEGER PRIMARY KEY REFERENCES release ON DELETE CASCADE,
+    change TEXT NOT NULL CHECK (change IN ('new', 'updated', 'final', 'fix')), fingerprint INTEGER,
+    found_at REAL NOT NULL
+) STRICT;
+"""
 SCHEMA = f"""{_ACCOUNT_TABLE}
 -- The API shows an account its keys, so they are kept; they are looked up by their hash.
 CREATE TABLE api_key (
@@ -3921,6 +3965,7 @@ CREATE TABLE second_factor (
 -- An id is never used twice: a check that is under way would record its result under another source.
 -- owner_id: the account in whose turn it is checked, the first that uses it. former_name: before it was
 -- renamed there. notes_source_id, notes_state: whose notes an image gets, and what is wrong with them.
+-- notes_revision: rises with what they are made of; joined_revision: what of that the image's tags have.
 CREATE TABLE source (
     id INTEGER PRIMARY KEY AUTOINCREMENT, provider TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL,
     next_check_at REAL NOT NULL, checked_at REAL, succeeded_at REAL,
@@ -3929,17 +3974,21 @@ CREATE TABLE source (
     is_missing INTEGER NOT NULL DEFAULT 0 CHECK (is_missing IN (0, 1)), quota_left INTEGER, etag_url TEXT,
     etag TEXT, owner_id TEXT, former_name TEXT NOT NULL DEFAULT '', notes_from TEXT NOT NULL DEFAULT '',
     notes_source_id INTEGER REFERENCES source ON DELETE SET NULL, notes_state TEXT NOT NULL DEFAULT '',
-    labels TEXT NOT NULL DEFAULT '', UNIQUE (provider, key)
+    labels TEXT NOT NULL DEFAULT '', notes_revision INTEGER NOT NULL DEFAULT 0,
+    joined_revision INTEGER NOT NULL DEFAULT 0, UNIQUE (provider, key)
 ) STRICT;
 CREATE INDEX source_of_notes ON source (notes_source_id) WHERE notes_source_id IS NOT NULL;
 CREATE INDEX source_due_of_owner ON source (owner_id, provider, next_check_at);
+CREATE INDEX source_to_join ON source (id) WHERE notes_revision != joined_revision;
 -- date is without its Z, so that 10:00:00 sorts before 10:00:00.5. found_at: NULL for history. step: of a
--- version above the final one below it. place: among the releases of a source, the latest last.
+-- version above the final one below it. place: among the releases of a source, the latest last. is_dated: else
+-- the date is that of the check that found it, or of its note.
 CREATE TABLE release (
     id INTEGER PRIMARY KEY, source_id INTEGER NOT NULL REFERENCES source ON DELETE CASCADE,
     version TEXT NOT NULL, date TEXT NOT NULL, is_prerelease INTEGER NOT NULL CHECK (is_prerelease IN (0, 1)),
     is_updated INTEGER NOT NULL DEFAULT 0 CHECK (is_updated IN (0, 1)), cve TEXT, content_id TEXT,
     gone_at REAL, found_at REAL, step TEXT CHECK (step IN ('', 'patch', 'minor', 'major')), place INTEGER,
+    is_dated INTEGER NOT NULL DEFAULT 1 CHECK (is_dated IN (0, 1)),
     UNIQUE (source_id, version)
 ) STRICT;
 CREATE INDEX release_newest_of_source ON release (source_id, date, id, cve);
@@ -3949,7 +3998,7 @@ CREATE TABLE note (
     release_id INTEGER PRIMARY KEY REFERENCES release ON DELETE CASCADE, fingerprint INTEGER NOT NULL,
     title TEXT NOT NULL, message TEXT NOT NULL, url TEXT NOT NULL
 ) STRICT;
-CREATE TABLE read_release (
+{_WAITING_TAG}CREATE TABLE read_release (
     account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
     release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE, PRIMARY KEY (account_id, release_id)
 ) STRICT, WITHOUT ROWID;
@@ -4169,6 +4218,17 @@ DELETE FROM source WHERE NOT EXISTS (SELECT 1 FROM project WHERE source_id = sou
                      AND NOT EXISTS (SELECT 1 FROM source AS image WHERE image.notes_source_id = source.id);
 UPDATE source SET notes_source_id = notes_source_id WHERE notes_source_id IS NOT NULL;
 UPDATE project SET source_id = source_id;"""
+# Notes are joined once, by the present rules. A date near that of the check that found a tag is that one.
+_NOTES_UPGRADE = f"""
+ALTER TABLE source ADD COLUMN notes_revision INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE source ADD COLUMN joined_revision INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX source_to_join ON source (id) WHERE notes_revision != joined_revision;
+UPDATE source SET notes_revision = 1 WHERE notes_source_id IS NOT NULL;
+ALTER TABLE release ADD COLUMN is_dated INTEGER NOT NULL DEFAULT 1 CHECK (is_dated IN (0, 1));
+UPDATE release SET is_dated = 0
+ WHERE source_id IN (SELECT id FROM source WHERE labels != '')
+   AND abs(strftime('%s', date) - found_at) < 600;
+{_WAITING_TAG}"""
 # What brings an empty file to the present schema, and a store of each older one to the next; others are
 # refused. One that has landed is never edited: the tests hold its hash, and a store of each form.
 MIGRATIONS: Mapping[int, str] = {
@@ -4203,7 +4263,7 @@ INSERT INTO account SELECT id, type, email, name, password, is_admin, email_noti
 DROP TABLE former;
 PRAGMA user_version = 12;
 """,
-    12: f"""{_OWNER_UPGRADE}
+    12: f"""{_OWNER_UPGRADE}{_NOTES_UPGRADE}
 DROP INDEX project_installed;
 ALTER TABLE project ADD COLUMN severity INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE project ADD COLUMN
@@ -5680,6 +5740,35 @@ class Outbox(_Part):
                     for recipient in event.recipients
                 ],
             )
+            if event.covers:
+                self._skip_covered(db, event.covers, event.recipients, now)
+
+    @staticmethod
+    def _skip_covered(
+        db: sqlite3.Connection,
+        covered: SourceVersion,
+        recipients: Iterable[Recipient],
+        now: float,
+    ) -> None:
+        """Skip what is held of a release where its image is announced instead."""
+        db.executemany(
+            """
+            UPDATE delivery SET state = 'skipped', settled_at = :now, is_held = 0,
+                                reason = 'its image was announced'
+             WHERE state = 'pending' AND is_held AND destination_id = :destination
+               AND event_id IN (SELECT event.id FROM event JOIN release ON release.id = release_id
+                                 WHERE kind = 'release' AND source_id = :source AND version = :version)
+            """,
+            [
+                covered._asdict()
+                | {
+                    "now": now,
+                    "destination": recipient.destination_id,
+                    "source": covered.source_id,
+                }
+                for recipient in recipients
+            ],
+        )
 
     def announced(self, source_id: int, versions: Sequence[str]) -> dict[str, dict[str, bool]]:
         """By project and version, of those of which it has notifications, whether any was sent."""
@@ -5799,19 +5888,7 @@ class Outbox(_Part):
         return self._db.all(
             HeldDelivery,
             """
-            SELECT delivery.id, (gone_at IS NOT NULL OR coalesce(is_missing, 0)) AS is_gone, EXISTS (
-                   SELECT 1 FROM source AS image JOIN release AS tag ON tag.source_id = image.id
-                     JOIN note AS own ON own.release_id = tag.id
-                     LEFT JOIN note AS its ON its.release_id = release.id
-                     JOIN event AS other ON other.release_id = tag.id
-                     JOIN delivery AS sent ON sent.event_id = other.id
-                    WHERE notes_source_id = source.id AND sent.state != 'skipped'
-                      AND sent.destination_id = delivery.destination_id
-                      AND json_extract(other.body, '$.note') IS NOT NULL
-                      AND json_extract(other.body, '$.cve') IS json_extract(event.body, '$.cve')
-                      AND iif(own.fingerprint = -1, own.title = release.version,
-                              own.fingerprint = its.fingerprint AND its.url IN ('', own.url))
-                   ) AS is_announced_by_image
+            SELECT delivery.id, (gone_at IS NOT NULL OR coalesce(is_missing, 0)) AS is_gone
               FROM delivery JOIN event ON event.id = event_id
               LEFT JOIN release ON release.id = release_id
               LEFT JOIN source  ON source.id = source_id
@@ -6194,13 +6271,13 @@ class Sources(_Part):
         )
 
     def due_notes(self, image_ids: Collection[int]) -> list[Source]:
-        """Those that are due, that nobody tracks, and that give notes to these images."""
+        """Those that are due, and that give notes to these images."""
         return self._db.all(
             Source,
             """
             SELECT * FROM source_view WHERE id IN (
                    SELECT notes_source_id FROM source WHERE id IN (SELECT value FROM json_each(:images)))
-               AND id NOT IN (SELECT source_id FROM project) AND next_check_at <= :now
+               AND next_check_at <= :now
              ORDER BY provider, key""",
             {"images": compact_json(list(image_ids)), "now": self._db.clock()},
         )
@@ -6218,36 +6295,82 @@ class Sources(_Part):
         )
         return self.get(source_id)
 
-    def hold_notes(self, image: Source, provider: str, name: str, key: str) -> Source:
-        """The source of notes for an image, which goes with it; it is made where there is none."""
-        held = self._db.one(
-            Source,
+    def to_join(self, now: float) -> list[int]:
+        """The images with something new for their notes, and those with tags that wait no longer for one."""
+        rows = self._db.rows(
             """
-            SELECT * FROM source_view WHERE provider = :provider AND (key = :key OR lower(former_name) = :key)
-             ORDER BY id = :held DESC, key = :key DESC
-            """,
-            {"provider": provider, "key": key, "held": image.notes_source_id},
+            SELECT id FROM source WHERE notes_revision != joined_revision
+             UNION
+            SELECT source_id FROM waiting_tag JOIN release ON release.id = release_id
+             WHERE waiting_tag.found_at <= ?""",
+            (now - NOTES_WAIT,),
         )
-        if held is None:
-            self._db.write(
-                """INSERT OR IGNORE INTO source (provider, key, name, next_check_at)
-                              VALUES (?, ?, ?, 0)""",
-                (provider, key, name),
-            )
-        return held or self.hold_notes(image, provider, name, key)
+        return [row["id"] for row in rows]
 
-    def note_missed_at(self, image_id: int) -> float:
-        """When the newest final tag of an image was found that has no note; 0 for never."""
-        return (
-            self._db.value(
+    def waiting_tags(self, image_id: int) -> list[WaitingTag]:
+        """The news of an image that is not announced yet, oldest first."""
+        return self._db.all(
+            WaitingTag,
+            """
+            SELECT version, change, fingerprint, waiting_tag.found_at
+              FROM waiting_tag JOIN release ON release.id = release_id
+             WHERE source_id = ? ORDER BY waiting_tag.found_at, release.id""",
+            (image_id,),
+        )
+
+    def record_notes(
+        self, image: Source, state: str, changed: Sequence[Release], *, is_all: bool
+    ) -> bool:
+        """Record the notes of an image's tags, and what is wrong with them; False where something has changed
+        since ``image`` was read, and nothing is written. ``is_all``: else more of them are to come."""
+        with self._db.transaction() as db:
+            if not db.execute(
                 """
-            SELECT max(found_at) FROM release
-             WHERE source_id = ? AND found_at IS NOT NULL AND NOT is_updated AND NOT is_prerelease
-               AND id NOT IN (SELECT release_id FROM note)""",
+                UPDATE source SET notes_state = :state,
+                                  joined_revision = iif(:is_all, notes_revision, joined_revision)
+                 WHERE id = :id AND notes_revision = :revision""",
+                {
+                    "state": state,
+                    "is_all": is_all,
+                    "id": image.id,
+                    "revision": image.notes_revision,
+                },
+            ).rowcount:
+                return False
+            if changed:
+                self._write_joined(db, image.id, changed)
+                _raise_revision(db, image.id)
+                _write_newest(db, image.id)
+                self._store.notes.count_check(image.id, changed, [])
+        if changed:
+            self._db.send_wakeup.set()
+        return True
+
+    def record_announced(
+        self,
+        image_id: int,
+        tags: Sequence[WaitingTag],
+        verdicts: Iterable[RuleResult],
+        events: Sequence[Event],
+    ) -> bool:
+        """Record the events of tags that have waited; False where another has done so."""
+        now = self._db.clock()
+        with self._db.transaction() as db:
+            if self.waiting_tags(image_id) != list(tags):
+                return False
+            db.execute(
+                """
+                DELETE FROM waiting_tag
+                 WHERE release_id IN (SELECT id FROM release WHERE source_id = ?)""",
                 (image_id,),
             )
-            or 0.0
-        )
+            for verdict in verdicts:
+                _write_verdicts(db, verdict, verdict.project.revision)
+            for event in events:
+                self._store.outbox.insert(db, event, now)
+            self._store.notes.count_check(image_id, [], events)
+        self._db.send_wakeup.set()
+        return True
 
     def due(
         self, providers: Collection[str], now: float, limit: int
@@ -6334,37 +6457,10 @@ class Sources(_Part):
         missing that is not found a day or more after the first time."""
         now = self._db.clock()
         with self._db.transaction() as db:
-            if (
-                not self._store.leases.drop(db, source_id, claimant)
-                or not db.execute(
-                    """
-                UPDATE source SET checked_at = :now, next_check_at = :next_check_at,
-                       error = :error, quota_left = coalesce(:quota_left, quota_left),
-                       succeeded_at = iif(:is_success, :now, succeeded_at),
-                       etag_url = iif(:is_success, :etag_url, etag_url), etag = iif(:is_success, :etag, etag),
-                       failures = iif(:is_success, 0, failures + :counts),
-                       failing_since = iif(
-                           :is_success, NULL, coalesce(failing_since, iif(:counts, :now, NULL))),
-                       missing_since = iif(
-                           :is_success, NULL, coalesce(missing_since, iif(:is_not_found, :now, NULL))),
-                       is_missing = NOT :is_success AND (is_missing
-                           OR :is_not_found AND coalesce(:now - missing_since, 0) >= 86400),
-                       alert_sent = NOT :is_success AND (alert_sent OR :has_events),
-                       notes_state = iif(notes_from IS :notes_from, :notes_state, notes_state),
-                       notes_source_id = iif(notes_from IS NOT :notes_from, notes_source_id, (
-                           SELECT id FROM source WHERE id = :notes_source_id)),
-                       labels = iif(notes_from IS :notes_from, :labels, labels)
-                 WHERE id = :id""",
-                    vars(found)
-                    | {
-                        "now": now,
-                        "id": source_id,
-                        "has_events": bool(found.events),
-                        "is_success": found.error is None,
-                        "error": found.error and found.error[:1000],
-                    },
-                ).rowcount
-            ):
+            if not self._store.leases.drop(db, source_id, claimant):
+                return None
+            self._mark_its_images(db, source_id, found)
+            if not self._write_state(db, source_id, found, now):
                 return None
             if found.renamed:
                 found = self._rename(db, source_id, found, *found.renamed, now)
@@ -6377,10 +6473,133 @@ class Sources(_Part):
                 _write_newest(db, source_id)
             for event in found.events:
                 self._store.outbox.insert(db, event, now)
+            if found.notes:
+                self._write_choice(db, source_id, found.notes, now)
+                self._write_waiting(db, source_id, found, now)
             self._store.notes.count_check(source_id, changed, found.events)
         if found.events or changed:
             self._db.send_wakeup.set()
+        if self.to_join(now):
+            self._db.has_to_compare.set()
+            self._db.check_wakeup.set()  # the source of the notes may be due
         return found
+
+    @staticmethod
+    def _write_state(
+        db: sqlite3.Connection, source_id: int, found: CheckResult, now: float
+    ) -> bool:
+        """Write how a check went; False if the source is gone."""
+        written = db.execute(
+            """
+            UPDATE source SET checked_at = :now, next_check_at = :next_check_at,
+                   error = :error, quota_left = coalesce(:quota_left, quota_left),
+                   succeeded_at = iif(:is_success, :now, succeeded_at),
+                   etag_url = iif(:is_success, :etag_url, etag_url), etag = iif(:is_success, :etag, etag),
+                   failures = iif(:is_success, 0, failures + :counts),
+                   failing_since = iif(
+                       :is_success, NULL, coalesce(failing_since, iif(:counts, :now, NULL))),
+                   missing_since = iif(
+                       :is_success, NULL, coalesce(missing_since, iif(:is_not_found, :now, NULL))),
+                   is_missing = NOT :is_success AND (is_missing
+                       OR :is_not_found AND coalesce(:now - missing_since, 0) >= 86400),
+                   alert_sent = NOT :is_success AND (alert_sent OR :has_events)
+             WHERE id = :id""",
+            vars(found)
+            | {
+                "now": now,
+                "id": source_id,
+                "has_events": bool(found.events),
+                "is_success": found.error is None,
+                "error": found.error and found.error[:1000],
+            },
+        )
+        return written.rowcount > 0
+
+    @staticmethod
+    def _mark_its_images(db: sqlite3.Connection, source_id: int, found: CheckResult) -> None:
+        """Have the images that get notes of a source joined with them, before its result is written.
+
+        Where nothing has changed only those whose tags wait for that result.
+        """
+        db.execute(
+            """
+            UPDATE source SET notes_revision = notes_revision + 1
+             WHERE notes_source_id = :id AND (
+                   :has_changed
+                   OR (SELECT error FROM source AS notes WHERE notes.id = :id) IS NOT :error
+                   OR EXISTS (SELECT 1 FROM waiting_tag JOIN release ON release.id = release_id
+                               WHERE release.source_id = source.id))""",
+            {"id": source_id, "has_changed": bool(found.changed), "error": found.error},
+        )
+
+    def _write_choice(
+        self, db: sqlite3.Connection, image_id: int, choice: NotesChoice, now: float
+    ) -> None:
+        """Write whose notes an image gets, unless a person has chosen again."""
+        image = self.get(image_id)
+        if image is None or image.notes_from != choice.notes_from:
+            return
+        notes_source_id = None
+        if choice.repository:
+            notes_source_id = self._hold(db, choice.repository, image.notes_source_id, now)
+        if (notes_source_id, choice.labels) == (image.notes_source_id, image.labels):
+            return
+        db.execute(
+            """
+            UPDATE source SET notes_source_id = :notes_source_id, labels = :labels,
+                              notes_revision = notes_revision + 1
+             WHERE id = :id""",
+            {"notes_source_id": notes_source_id, "labels": choice.labels, "id": image_id},
+        )
+
+    @staticmethod
+    def _hold(
+        db: sqlite3.Connection, repository: Repository, present_id: int | None, now: float
+    ) -> int:
+        """The id of a repository's source; it is made, and due, where there is none.
+
+        One that had this name before may have given it to another, so the present source comes first.
+        """
+        row = db.execute(
+            """
+            SELECT id FROM source WHERE provider = :provider AND (key = :key OR lower(former_name) = :key)
+             ORDER BY id = :present DESC, key = :key DESC LIMIT 1""",
+            {"provider": repository.provider, "key": repository.key, "present": present_id},
+        ).fetchone()
+        if row is None:
+            row = db.execute(
+                """
+                INSERT INTO source (provider, key, name, next_check_at) VALUES (?, ?, ?, ?)
+                RETURNING id""",
+                (repository.provider, repository.key, repository.name, now),
+            ).fetchone()
+        return int(row["id"])
+
+    @staticmethod
+    def _write_waiting(
+        db: sqlite3.Connection, image_id: int, found: CheckResult, now: float
+    ) -> None:
+        """Have changed tags joined with their notes; and have the notes read now that those wait for."""
+        if not found.changed and not found.waiting:
+            return
+        db.executemany(
+            """
+            INSERT OR REPLACE INTO waiting_tag (release_id, change, fingerprint, found_at)
+            SELECT id, :change, :fingerprint, :now
+              FROM release WHERE source_id = :image AND version = :version""",
+            [vars(tag) | {"image": image_id, "now": now} for tag in found.waiting],
+        )
+        db.execute(
+            "UPDATE source SET notes_revision = notes_revision + 1 WHERE id = ?", (image_id,)
+        )
+        if found.waiting:
+            db.execute(
+                """
+                UPDATE source SET next_check_at = min(next_check_at, :now)
+                 WHERE id = (SELECT notes_source_id FROM source AS image WHERE image.id = :image)
+                   AND error IS NULL""",
+                {"now": now, "image": image_id},
+            )
 
     def _write_releases(
         self,
@@ -6393,14 +6612,12 @@ class Sources(_Part):
         db.executemany(
             """
             INSERT INTO release (source_id, version, date, is_prerelease, is_updated, cve, content_id, step,
-                                 place, gone_at)
+                                 place, gone_at, is_dated)
             VALUES (:source, :version, :date, :is_prerelease, :is_updated, :cve, :content_id, :step, :place,
-                    :gone_at)
+                    :gone_at, :is_dated)
                 ON CONFLICT DO UPDATE SET is_prerelease = excluded.is_prerelease,
                    is_updated = excluded.is_updated, cve = excluded.cve, content_id = excluded.content_id,
-                   step = excluded.step, place = excluded.place, gone_at = excluded.gone_at,
-                   -- that of a note, where it was that of the check
-                   date = iif(abs(strftime('%s', date) - found_at) < 600, excluded.date, date)
+                   step = excluded.step, place = excluded.place, gone_at = excluded.gone_at
             """,
             [
                 vars(one)
@@ -6429,12 +6646,54 @@ class Sources(_Part):
              WHERE release_id = (SELECT id FROM release WHERE source_id = ? AND version = ?)""",
             news,
         )
+        self._write_notes(db, source_id, changed)
+        if found.news:  # what waits for another attempt is sent now, before what is new
+            db.execute(
+                """
+                UPDATE delivery SET next_attempt_at = min(next_attempt_at, created_at)
+                 WHERE state = 'pending' AND attempts > 0
+                   AND event_id IN (SELECT event.id FROM event JOIN project ON project.id = project_id
+                                     WHERE source_id = ?)
+                   AND EXISTS (SELECT 1 FROM destination JOIN account ON account.id = destination.account_id
+                                WHERE destination.id = destination_id
+                                  AND (kind = 'webhook' OR quiet_from = ''))""",
+                (source_id,),
+            )
+
+    def _write_joined(
+        self, db: sqlite3.Connection, image_id: int, changed: Sequence[Release]
+    ) -> None:
+        """Write the notes of an image's tags, and what comes with them."""
+        db.executemany(
+            """
+            UPDATE release SET cve = :cve, date = iif(is_dated, date, :date)
+             WHERE source_id = :image AND version = :version""",
+            [
+                {
+                    "image": image_id,
+                    "version": release.version,
+                    "date": (release.date or "").rstrip("Z"),
+                    "cve": compact_json(release.cve) if release.cve else None,
+                }
+                for release in changed
+            ],
+        )
+        self._write_notes(db, image_id, changed)
+
+    @staticmethod
+    def _write_notes(db: sqlite3.Connection, source_id: int, changed: Sequence[Release]) -> None:
+        """Write the notes of changed releases; what is not sent yet gets them, too."""
+        noted = [(release.version, release.note) for release in changed if release.note]
         db.executemany(
             """
             DELETE FROM note
              WHERE release_id = (SELECT id FROM release WHERE source_id = ? AND version = ?)
             """,
-            [(source_id, one.version) for one in changed if not one.has_note and not one.note],
+            [
+                (source_id, release.version)
+                for release in changed
+                if not release.has_note and not release.note
+            ],
         )
         db.executemany(
             """
@@ -6444,9 +6703,8 @@ class Sources(_Part):
             """,
             [
                 vars(note)
-                | {"fingerprint": note.fingerprint, "source": source_id, "version": one.version}
-                for one in changed
-                if (note := one.note)
+                | {"fingerprint": note.fingerprint, "source": source_id, "version": version}
+                for version, note in noted
             ],
         )
         db.executemany(
@@ -6462,25 +6720,13 @@ class Sources(_Part):
             [
                 {
                     "source": source_id,
-                    "version": one.version,
-                    "late": compact_json(_late_members(one)),
+                    "version": release.version,
+                    "late": compact_json(_late_members(release)),
                 }
-                for one in changed
-                if _late_members(one)
+                for release in changed
+                if _late_members(release)
             ],
         )
-        if found.news:  # what waits for another attempt is sent now, before what is new
-            db.execute(
-                """
-                UPDATE delivery SET next_attempt_at = min(next_attempt_at, created_at)
-                 WHERE state = 'pending' AND attempts > 0
-                   AND event_id IN (SELECT event.id FROM event JOIN project ON project.id = project_id
-                                     WHERE source_id = ?)
-                   AND EXISTS (SELECT 1 FROM destination JOIN account ON account.id = destination.account_id
-                                WHERE destination.id = destination_id
-                                  AND (kind = 'webhook' OR quiet_from = ''))""",
-                (source_id,),
-            )
 
     @staticmethod
     def _rename(
@@ -6514,7 +6760,12 @@ class Sources(_Part):
         )
         db.execute("UPDATE OR IGNORE project SET source_id = :new WHERE source_id = :old", values)
         db.execute("DELETE FROM project WHERE source_id = :old", values)  # the account has both
-        db.execute("UPDATE source SET notes_source_id = :new WHERE notes_source_id = :old", values)
+        db.execute(
+            """
+            UPDATE source SET notes_source_id = :new, notes_revision = notes_revision + 1
+             WHERE notes_source_id = :old""",
+            values,
+        )
         _raise_revision(db, other["id"])
         _write_newest(db, other["id"])
         db.execute("DELETE FROM source WHERE id = :old", values)
@@ -6632,7 +6883,7 @@ class Projects(_Part):
             db.execute(
                 """
                 UPDATE source SET notes_from = ?, labels = '', notes_source_id = NULL, notes_state = '',
-                                  next_check_at = ?
+                                  notes_revision = notes_revision + 1, next_check_at = ?
                  WHERE id = ?""",
                 (after.notes_from, self._db.clock(), project.source_id),
             )
@@ -7668,14 +7919,6 @@ class Store:
                 "DELETE FROM session WHERE created_at < :expired OR created_at > :too_far", values
             )
             db.execute("DELETE FROM document WHERE read_at < :expired", values)
-            db.execute(
-                """
-                DELETE FROM source      -- of notes, for an image that was removed meanwhile
-                 WHERE owner_id IS NULL AND coalesce(checked_at, 0) < :now - 3600
-                   AND NOT EXISTS (SELECT 1 FROM source AS image WHERE image.notes_source_id = source.id)
-                   AND NOT EXISTS (SELECT 1 FROM project WHERE source_id = source.id)""",
-                values,
-            )
             db.execute(
                 """
                 UPDATE destination SET previous_secret = NULL, previous_until = NULL
@@ -9217,13 +9460,14 @@ def _oci_answer(project: ProjectRef, request: Request) -> Exchange:
 
 
 # Where an image says when it was built, what it is built from, the surest first, and on what.
-_CREATED, *SOURCE_LABELS = [
-    f"org.{key}"
-    for key in (
-        "opencontainers.image.created opencontainers.image.source label-schema.vcs-url opencontainers.image.url "
-        "opencontainers.image.base.name"
-    ).split()
-]
+_CREATED = "org.opencontainers.image.created"
+# Which name the repository of an image; the last one often names another page. And the image it is built on.
+REPOSITORY_LABELS = (
+    "org.opencontainers.image.source",
+    "org.label-schema.vcs-url",
+    "org.opencontainers.image.url",
+)
+BASE_LABEL = "org.opencontainers.image.base.name"
 
 
 def oci_labels(project: ProjectRef, reference: str, wanted: Collection[str]) -> Exchange:
@@ -11257,120 +11501,183 @@ def releases_of(
     )
 
 
-# Whose notes an image gets: its names, the repositories that its label names and whose releases are not its
-# own (".": docker-library's), the one that has them, and where the notes of a version are without releases.
-_NOTES = """
-caddy caddyserver/caddy-docker caddyserver/caddy; redis .,redis/docker-library-redis redis/redis
-elasticsearch,kibana,logstash elastic/dockerfiles elastic/{image}; keycloak/keycloak - keycloak/keycloak
-gitea/gitea - go-gitea/gitea
-golang . golang/go https://go.dev/doc/devel/release#go{v}; ghost TryGhost/docker-library-ghost TryGhost/Ghost
-haproxy . haproxy/haproxy https://www.haproxy.org/download/{line}/src/CHANGELOG; ollama/ollama - ollama/ollama
-httpd,apache . apache/httpd https://archive.apache.org/dist/httpd/CHANGES_{v}; drone/drone - harness/harness
-influxdb,telegraf influxdata/influxdata-docker influxdata/{image}; rabbitmq . rabbitmq/rabbitmq-server
-jellyfin/jellyfin jellyfin/jellyfin-packaging jellyfin/jellyfin; portainer/portainer-ce - portainer/portainer
-mariadb MariaDB/mariadb-docker MariaDB/server https://mariadb.com/kb/en/mariadb-{dashed}-release-notes/
-memcached . memcached/memcached https://github.com/memcached/memcached/wiki/ReleaseNotes{joined}
-mongo,mongodb . mongodb/mongo https://www.mongodb.com/docs/manual/release-notes/{line}/
-mysql . mysql/mysql-server https://dev.mysql.com/doc/relnotes/mysql/{line}/en/news-{dashed}.html
-nginx nginx/docker-nginx nginx/nginx https://nginx.org/en/CHANGES; fireflyiii/core - firefly-iii/firefly-iii
-nodered/node-red node-red/node-red-docker node-red/node-red; gitlab/gitlab-ce - gitlab:gitlab-org/gitlab-foss
-php . php/php-src https://www.php.net/ChangeLog-{major}.php#{v}; containrrr/watchtower - containrrr/watchtower
-postgres,postgresql . postgres/postgres https://www.postgresql.org/docs/release/{v}/
-python . python/cpython https://docs.python.org/release/{v}/whatsnew/changelog.html; minio/minio - minio/minio
-registry distribution/distribution-library-image distribution/distribution; valkey/valkey - valkey-io/valkey
-solidnerd/bookstack - BookStackApp/BookStack; node nodejs/docker-node nodejs/node
-traefik traefik/traefik-library-image traefik/traefik; nextcloud nextcloud/docker nextcloud-releases/server
-wordpress . WordPress/WordPress https://wordpress.org/documentation/wordpress-version/version-{dashed}/
-"""
+class _NotesRow(NamedTuple):
+    """Whose notes an image gets, where its label names what it is packaged in, or nothing."""
+
+    images: str  # names, with blanks between them
+    packaging: str  # the repositories that its label names, whose releases are not its own
+    repository: str  # whose releases they are, at GitHub unless it begins with another provider
+    link: str = ""  # where the notes of a version stand, if that is not the page of a release
+
+
 # fmt: off
-_NOTES_ROWS = {         # by the image's name, or by that of the packaging repository behind a colon
-    key: found for row in _NOTES.strip().replace("; ", "\n").split("\n")
-    for images, origins, *found in [row.split()] for key in (*images.split(","), *(
-        f":{one.lower()}".replace(":.", f":docker-library/{images.partition(',')[0]}")
-        for one in origins.split(",")))}
+_NOTES = (
+    _NotesRow("caddy", "caddyserver/caddy-docker", "caddyserver/caddy"),
+    _NotesRow("containrrr/watchtower", "", "containrrr/watchtower"),
+    _NotesRow("drone/drone", "", "harness/harness"),
+    _NotesRow("elasticsearch kibana logstash", "elastic/dockerfiles", "elastic/{image}"),
+    _NotesRow("fireflyiii/core", "", "firefly-iii/firefly-iii"),
+    _NotesRow("ghost", "TryGhost/docker-library-ghost", "TryGhost/Ghost"),
+    _NotesRow("gitea/gitea", "", "go-gitea/gitea"),
+    _NotesRow("gitlab/gitlab-ce", "", "gitlab:gitlab-org/gitlab-foss"),
+    _NotesRow("golang", "docker-library/golang", "golang/go", "https://go.dev/doc/devel/release#go{v}"),
+    _NotesRow("haproxy", "docker-library/haproxy", "haproxy/haproxy", "https://www.haproxy.org/download/{line}/src/CHANGELOG"),
+    _NotesRow("httpd apache", "docker-library/httpd", "apache/httpd", "https://archive.apache.org/dist/httpd/CHANGES_{v}"),
+    _NotesRow("influxdb telegraf", "influxdata/influxdata-docker", "influxdata/{image}"),
+    _NotesRow("jellyfin/jellyfin", "jellyfin/jellyfin-packaging", "jellyfin/jellyfin"),
+    _NotesRow("keycloak/keycloak", "", "keycloak/keycloak"),
+    _NotesRow("mariadb", "MariaDB/mariadb-docker", "MariaDB/server", "https://mariadb.com/kb/en/mariadb-{dashed}-release-notes/"),
+    _NotesRow("memcached", "docker-library/memcached", "memcached/memcached", "https://github.com/memcached/memcached/wiki/ReleaseNotes{joined}"),
+    _NotesRow("minio/minio", "", "minio/minio"),
+    _NotesRow("mongo mongodb", "docker-library/mongo", "mongodb/mongo", "https://www.mongodb.com/docs/manual/release-notes/{line}/"),
+    _NotesRow("mysql", "docker-library/mysql", "mysql/mysql-server", "https://dev.mysql.com/doc/relnotes/mysql/{line}/en/news-{dashed}.html"),
+    _NotesRow("nextcloud", "nextcloud/docker", "nextcloud-releases/server"),
+    _NotesRow("nginx", "nginx/docker-nginx", "nginx/nginx", "https://nginx.org/en/CHANGES"),
+    _NotesRow("node", "nodejs/docker-node", "nodejs/node"),
+    _NotesRow("nodered/node-red", "node-red/node-red-docker", "node-red/node-red"),
+    _NotesRow("ollama/ollama", "", "ollama/ollama"),
+    _NotesRow("php", "docker-library/php", "php/php-src", "https://www.php.net/ChangeLog-{major}.php#{v}"),
+    _NotesRow("portainer/portainer-ce", "", "portainer/portainer"),
+    _NotesRow("postgres postgresql", "docker-library/postgres", "postgres/postgres", "https://www.postgresql.org/docs/release/{v}/"),
+    _NotesRow("python", "docker-library/python", "python/cpython", "https://docs.python.org/release/{v}/whatsnew/changelog.html"),
+    _NotesRow("rabbitmq", "docker-library/rabbitmq", "rabbitmq/rabbitmq-server"),
+    _NotesRow("redis", "docker-library/redis redis/docker-library-redis", "redis/redis"),
+    _NotesRow("registry", "distribution/distribution-library-image", "distribution/distribution"),
+    _NotesRow("solidnerd/bookstack", "", "BookStackApp/BookStack"),
+    _NotesRow("traefik", "traefik/traefik-library-image", "traefik/traefik"),
+    _NotesRow("valkey/valkey", "", "valkey-io/valkey"),
+    _NotesRow("wordpress", "docker-library/wordpress", "WordPress/WordPress", "https://wordpress.org/documentation/wordpress-version/version-{dashed}/"),
+)
 # fmt: on
 
 
-def _notes_row(image: str, packaging: str = "") -> list[str]:
-    """The repository, and perhaps where notes are, of the row of an image or its packaging repository."""
-    image = (
-        "/"
-        .join(image.split("/")[-2:])
-        .removeprefix("library/")
-        .replace("docker.gitea.com", "gitea")
-    )
-    last = image.rpartition("/")[2]
-    names = [last, f"{last}/{last}"] if image.startswith("bitnami/") else [image]
-    rows = filter(None, map(_NOTES_ROWS.get, (*names, f":{packaging.lower()}")))
-    return [text.replace("{image}", last) for text in next(rows, [])]
+def _rows_by(names_of: Callable[[_NotesRow], str]) -> dict[str, _NotesRow]:
+    return {name.lower(): row for row in _NOTES for name in names_of(row).split()}
 
 
-def source_of_notes(
-    providers: Mapping[str, Provider],
-    image: Source,
-) -> tuple[Provider, str, Callable[[str], str], bool] | str:
-    """``(provider, name, where the notes of a version are, whether that is sure)`` of the repository whose
-    notes an image gets: as a person chose, as the table says, or as its labels do; or why there is none."""
-    labels, chosen, name, link = json.loads(image.labels or "{}"), None, "", list[str]()
+_NOTES_BY_IMAGE = _rows_by(lambda row: row.images)
+_NOTES_BY_PACKAGING = _rows_by(lambda row: row.packaging)
 
-    def link_of(version: str) -> str:
+
+def _short_image(image: str) -> str:
+    """An image's name without its registry: "postgres" of docker.io/library/postgres, "gitea/gitea"."""
+    last_two = "/".join(image.split("/")[-2:])
+    return last_two.removeprefix("library/").replace("docker.gitea.com", "gitea")
+
+
+def _row_of_image(image: str) -> _NotesRow | None:
+    """The row of an image; of bitnami/X that of X or X/X."""
+    short = _short_image(image)
+    names = [short]
+    if short.startswith("bitnami/"):
+        product = short.removeprefix("bitnami/")
+        names = [product, f"{product}/{product}"]
+    rows = [_NOTES_BY_IMAGE[name] for name in names if name in _NOTES_BY_IMAGE]
+    return rows[0] if rows else None
+
+
+class NotesSource(NamedTuple):
+    """The repository whose notes an image gets; or why it gets none."""
+
+    provider: Provider | None = None
+    name: str = ""
+    is_sure: bool = False  # a person or the table says so; a label may be that of a base image
+    link: str = ""  # a pattern of the address where the notes of a version stand; "": its page
+    reason: str = ""  # why there is none
+
+    def link_of(self, version: str) -> str:
+        """The address of the notes of a release."""
         parts = version_parts(version)
-        one = list(map(str, parts.numbers))
-        return (
-            link[0].format(
-                v=".".join(one),
-                line=".".join(one[:2]),
-                major="".join(one[:1]),
-                dashed="-".join(one),
-                joined="".join(one),
-            )
-            if link and not parts.stages
-            else page_of(chosen or providers["github"], name, version)
+        if not self.link or parts.stages:
+            return page_of(self.provider, self.name, version) if self.provider else ""
+        numbers = list(map(str, parts.numbers))
+        return self.link.format(
+            v=".".join(numbers),
+            line=".".join(numbers[:2]),
+            major="".join(numbers[:1]),
+            dashed="-".join(numbers),
+            joined="".join(numbers),
         )
 
-    if image.notes_from:
-        id_, _, name = image.notes_from.partition(" ")
-        chosen = providers.get(id_)
-        return (chosen, name, link_of, True) if chosen else "no notes, as was chosen"
-    row = _notes_row(image.name)
-    if not row and not labels.get("of"):
-        return (
-            "its registry did not say what it is built from"
-            if labels
-            else "it was not looked up yet"
-        )
-    for text in filter(None, map(labels.get, SOURCE_LABELS[:3])):
-        address = re.sub("/(?:pkgs|packages)(?:/.*)?$", "", text.strip("\"' "))
-        found = project_in(providers, address if is_address(address) else f"https://{address}")
-        if found and found[0].site and not found[0].dialect.has_images and not chosen:
-            chosen, name = found
-    base, packed = (
-        re.sub("(?::[^/:]*)?(?:@.*)?$", "", labels.get(SOURCE_LABELS[3], "")),
-        _notes_row("", name),
-    )
-    if not row and (
-        not chosen
-        or (packed and packed == _notes_row(base))
-        or name.lower()
-        in ("/".join(base.lower().split("/")[-2:]), *map(str.lower, _notes_row(base)))
-    ):
-        named = next(filter(None, map(labels.get, SOURCE_LABELS[:3])), "")
-        return (
-            "its label is that of its base image"
-            if chosen
-            else (
-                f"its label names {named[:NAME_LIMIT]}, which no provider has"
-                if named
-                else "this image has no source label; choose a repository in Options"
+
+def _chosen_notes(providers: Mapping[str, Provider], chosen: str) -> NotesSource:
+    """What a person chose: "github o/r", or "none"."""
+    id_, _, name = chosen.partition(" ")
+    if id_ not in providers:
+        return NotesSource(reason="no notes, as was chosen")
+    return NotesSource(providers[id_], name, is_sure=True)
+
+
+def _notes_of_row(
+    providers: Mapping[str, Provider], row: _NotesRow, image: str, *, is_sure: bool
+) -> NotesSource:
+    product = _short_image(image).rpartition("/")[2]
+    provider_id, _, repository = row.repository.replace("{image}", product).rpartition(":")
+    return NotesSource(providers[provider_id or "github"], repository, is_sure, row.link)
+
+
+def _labelled_repository(
+    providers: Mapping[str, Provider], labels: Mapping[str, str]
+) -> tuple[Provider, str] | None:
+    """``(provider, name)`` of the first label that names a repository."""
+    for label in REPOSITORY_LABELS:
+        address = re.sub("/(?:pkgs|packages)(?:/.*)?$", "", labels.get(label, "").strip("\"' "))
+        if not address:
+            continue
+        project = project_in(providers, address if is_address(address) else f"https://{address}")
+        if project and project[0].site and not project[0].dialect.has_images:
+            return project
+    return None
+
+
+def _is_of_base(name: str, labels: Mapping[str, str]) -> bool:
+    """Whether an image's label names the repository of its base image, from which it was inherited."""
+    base = re.sub("(?::[^/:]*)?(?:@.*)?$", "", labels.get(BASE_LABEL, ""))
+    base_row = _row_of_image(base)
+    if base_row and base_row == _NOTES_BY_PACKAGING.get(name.lower()):
+        return True
+    names = ["/".join(base.lower().split("/")[-2:])]
+    if base_row:
+        names.append(base_row.repository.lower())
+    return name.lower() in names
+
+
+def _notes_of_labels(
+    providers: Mapping[str, Provider], image: str, labels: Mapping[str, str]
+) -> NotesSource:
+    """As an image's labels say. What others build on an official image inherits the label of its packaging."""
+    labelled = _labelled_repository(providers, labels)
+    if labelled is None:
+        texts = [labels[label] for label in REPOSITORY_LABELS if labels.get(label)]
+        if texts:
+            return NotesSource(
+                reason=f"its label names {texts[0][:NAME_LIMIT]}, which no provider has"
             )
-        )
-    # Others inherit the label of what is packaged there.
-    is_sure = bool(row or (packed and packed == _notes_row(image.name.rpartition("/")[2])))
-    if row := row or packed:
-        (id_, _, name), link = row[0].rpartition(":"), row[1:]
-        chosen = providers[id_ or "github"]
-    assert chosen
-    return chosen, name, link_of, is_sure
+        return NotesSource(reason="this image has no source label; choose a repository in Options")
+    provider, name = labelled
+    if _is_of_base(name, labels):
+        return NotesSource(reason="its label is that of its base image")
+    packaged = _NOTES_BY_PACKAGING.get(name.lower())
+    if packaged is None:
+        return NotesSource(provider, name)
+    product = _short_image(image).rpartition("/")[2]
+    is_sure = packaged == _row_of_image(product)
+    return _notes_of_row(providers, packaged, image, is_sure=is_sure)
+
+
+def source_of_notes(providers: Mapping[str, Provider], image: Source) -> NotesSource:
+    """Whose notes an image gets: as a person chose, as the table says, or as its labels do."""
+    if image.notes_from:
+        return _chosen_notes(providers, image.notes_from)
+    row = _row_of_image(image.name)
+    if row:
+        return _notes_of_row(providers, row, image.name, is_sure=True)
+    labels = json.loads(image.labels or "{}")
+    if labels.get("of"):
+        return _notes_of_labels(providers, image.name, labels)
+    if labels:
+        return NotesSource(reason="its registry did not say what it is built from")
+    return NotesSource(reason="it was not looked up yet")
 
 
 # == readers ===================================================================
@@ -12687,7 +12994,7 @@ def _labels_of(name: str, image: Mapping[str, Any], container: Mapping[str, Any]
     ]
     of_image = {} if is_inherited or not image else labels  # a container's a user may have set
     sources = [
-        pick(str, about, key) for key in SOURCE_LABELS[:3] for about in (annotations, of_image)
+        pick(str, about, key) for key in REPOSITORY_LABELS for about in (annotations, of_image)
     ]
     return {
         "label": next((one for one in found if re.match("[A-Za-z-]{0,20}[0-9]", one)), ""),
@@ -12912,6 +13219,7 @@ def _new_releases(
             Release(
                 version=listed.version,
                 date=listed.date if is_dated else calendar.default,
+                is_dated=is_dated,
                 is_prerelease=listed.is_prerelease,
                 cve=listed.cve,
                 note=listed.note,
@@ -13101,7 +13409,6 @@ class Noted(NamedTuple):
     """The releases that an image's tags are, by tag, with where their notes are; and who has them."""
 
     state: str  # what is wrong with that
-    is_sure: bool  # a person or a table says so
     source: Source | None = None  # None: nobody
     title: str = ""  # of the source, such as "GitHub o/r"
     releases: Mapping[str, Release] = {}
@@ -13147,54 +13454,135 @@ def noted_releases(
     }, "" if has_text else ("links only" if is_sure else "no notes there")
 
 
+def state_of_notes(source: Source, state: str, releases: Mapping[str, Release]) -> str:
+    """What is wrong with the notes of an image: with the last check of their source, or with what that has."""
+    if source.checked_at is None:
+        return "it is being read"
+    if source.error:
+        return source.error if releases else f"no notes: {source.error}"
+    return state
+
+
+def newly_noted(image: Mapping[str, Release], noted: Noted) -> dict[str, Release]:
+    """By tag of an image the release whose note it does not have yet, or not as it is now."""
+    return {
+        tag: release
+        for tag, release in noted.releases.items()
+        if (image[tag].fingerprint, image[tag].cve) != (release.fingerprint or -1, release.cve)
+    }
+
+
+def _copied_note(release: Release, own: Note | None, title: str) -> Note | None:
+    """The note of a tag: that of its release, or a link to it; None where that one was not read now."""
+    link = release.note
+    if own is None or link is None:
+        return None if release.has_note else link
+    heading = f"<p>Notes from {html.escape(title)}</p>" if own.message else ""
+    return dataclasses.replace(
+        own,
+        message=heading + own.message,
+        url=own.url or link.url,
+        mark=release.fingerprint or 0,
+    )
+
+
 def with_notes(
     image: Mapping[str, Release],
     noted: Noted,
-    undated: Collection[str],
-    read_notes: Callable[[Sequence[str]], dict[str, Note]],
-) -> dict[str, Release]:
-    """An image's releases with the notes of those that they are, where they are new to them, and what these
-    fix; of tags that are ``undated`` with the date, too. At most 100 notes at once."""
-    new = {
-        tag: there
-        for tag, there in noted.releases.items()
-        if (image[tag].fingerprint, image[tag].cve) != (there.fingerprint or -1, there.cve)
-    }
-    found, heading = {**image}, f"<p>Notes from {html.escape(noted.title)}</p>"
-    notes = {
-        version: dataclasses.replace(note, message=note.message and heading + note.message)
-        for version, note in read_notes(
-            list({one.version: 0 for one in new.values() if one.has_note})[:100]
-        ).items()
-    }
-    for tag, there in new.items():
-        own, link = notes.get(there.version), there.note
-        if link and (own or not there.has_note):
-            copy = (
-                link
-                if own is None
-                else dataclasses.replace(own, url=own.url or link.url, mark=there.fingerprint or 0)
-            )
-            found[tag] = dataclasses.replace(
-                image[tag],
-                note=copy,
-                cve=there.cve,
-                date=(there.date if tag in undated else image[tag].date),
-            )
+    new: Mapping[str, Release],
+    notes: Mapping[str, Note],
+) -> list[Release]:
+    """The tags of an image that get another note, with it, what it fixes, and its date where they have none.
+
+    ``new``: by tag the release that it is; ``notes``: by version of that. A tag that has moved to what has no
+    release loses its note, unless it is unknown what there is.
+    """
+    changed = list[Release]()
+    for tag, release in new.items():
+        note = _copied_note(release, notes.get(release.version), noted.title)
+        if note:
+            date = image[tag].date if image[tag].is_dated else release.date
+            changed.append(dataclasses.replace(image[tag], note=note, cve=release.cve, date=date))
     if noted.releases and noted.source and not noted.source.error:
-        found |= {
-            tag: dataclasses.replace(one, has_note=False, fingerprint=None, cve=())  # it has moved
-            for tag, one in image.items()
-            if one.has_note and tag not in noted.releases
-        }
-    return found
+        for tag, release in image.items():
+            if release.has_note and tag not in noted.releases:
+                changed.append(
+                    dataclasses.replace(release, has_note=False, fingerprint=None, cve=())
+                )
+    return changed
 
 
-def as_noted(release: News, noted: Release) -> News:
-    """An image's release that is news, with the note, date and CVEs of ``noted``, the same with its note."""
-    fixes_something = noted.note or not release.is_repeated  # another build of a release does not
-    cves = noted.cve if fixes_something else ()
-    return dataclasses.replace(release, note=noted.note, date=noted.date, cve=cves)
+def tags_to_wait(
+    news: Iterable[News], known: Mapping[str, Release], choice: NotesChoice | None, now: float
+) -> list[WaitingTag]:
+    """The news of an image that are announced when their notes were read; none where nobody has notes."""
+    if choice is None or choice.repository is None:
+        return []
+    return [
+        WaitingTag(
+            release.version,
+            release.change,
+            known[release.version].fingerprint if release.version in known else None,
+            now,
+        )
+        for release in news
+    ]
+
+
+def is_time_to_announce(
+    tags: Sequence[WaitingTag],
+    known: Mapping[str, Release],
+    source: Source | None,
+    now: float,
+) -> bool:
+    """Whether an image's news wait no longer: all have their notes, or the source of these was checked since.
+
+    Or that is not to be checked soon, or they have waited for ``NOTES_WAIT``.
+    """
+    if source is None or (source.error and source.next_check_at > now):
+        return True
+    if all(_is_noted_since(tag, known) for tag in tags):
+        return True
+    is_checked = (source.checked_at or 0.0) >= max(tag.found_at for tag in tags)
+    return is_checked or now >= min(tag.found_at for tag in tags) + NOTES_WAIT
+
+
+def _is_noted_since(tag: WaitingTag, known: Mapping[str, Release]) -> bool:
+    release = known.get(tag.version)
+    return (
+        release is not None
+        and release.fingerprint is not None
+        and release.fingerprint != tag.fingerprint
+    )
+
+
+def announced_tags(
+    tags: Iterable[WaitingTag], known: Mapping[str, Release], notes: Mapping[str, Note]
+) -> list[News]:
+    """The news of an image as they are announced: with the note that came since, and what it fixes.
+
+    Another build of the same release brings no note, and fixes nothing.
+    """
+    announced = list[News]()
+    for tag in tags:
+        release = known.get(tag.version)
+        if release is None or release.gone_at:
+            continue
+        news = news_of(release, tag.change)
+        if _is_noted_since(tag, known):
+            news = dataclasses.replace(news, note=notes.get(tag.version))
+        elif news.is_repeated:
+            news = dataclasses.replace(news, cve=())
+        announced.append(news)
+    return announced
+
+
+def covered_release(tag: Release, noted: Noted) -> SourceVersion | None:
+    """The release that needs no message of its own where this tag is announced, as that says the same."""
+    release = noted.releases.get(tag.version)
+    if release is None or noted.source is None or tag.note is None or tag.cve != release.cve:
+        return None
+    return SourceVersion(noted.source.id, release.version)
 
 
 # ---- what is installed
@@ -14199,9 +14587,7 @@ def due_again(delivery: ChangedDelivery, now: float, settings: Settings) -> Reci
 
 def reason_to_skip(delivery: HeldDelivery) -> str:
     """Why what was held is not sent, now that its hold is over; "" where it is sent."""
-    if delivery.is_gone:
-        return "the release was removed"
-    return "its image was announced" if delivery.is_announced_by_image else ""
+    return "the release was removed" if delivery.is_gone else ""
 
 
 def recipients_of(
@@ -14678,7 +15064,7 @@ HOST_LIMITS.update(
     )
 )
 
-CHECK_SECONDS = 3 * MINUTE  # of one check, with that of its notes, after which it asks nothing more
+CHECK_SECONDS = 3 * MINUTE  # of one check, after which it asks nothing more
 _PATTERNS_WAIT = (
     MINUTE  # seconds that a check waits for the patterns of others; then it comes again
 )
@@ -14947,27 +15333,21 @@ class Advisor:
 class _Conversation:
     """What one check asks, within its time, and what is left of the quota then."""
 
-    def __init__(self, fetcher: Fetcher, source: Source, large: LargeTurn, ends_at: float) -> None:
+    def __init__(self, fetcher: Fetcher, source: Source, large: LargeTurn) -> None:
         self._fetcher, self._is_trusted, self._large = fetcher, source.is_trusted, large
-        self.ends_at = ends_at  # on the monotonic clock
+        self._ends_at = time.monotonic() + CHECK_SECONDS
         self.quota_left: int | None = None
 
-    def is_over(self) -> bool:
-        return time.monotonic() > self.ends_at
-
     def ask(self, request: Request) -> Answer:
-        self.let_go()
-        if self.is_over():
+        """The answer to a request; what was read of the one before was used."""
+        self._large.close()
+        if time.monotonic() > self._ends_at:
             raise Unreachable(f"the check took longer than {CHECK_SECONDS / MINUTE:g} minutes")
         answer = self._fetcher.fetch(request, self._is_trusted, self._large)
         left = requests_left(answer.headers)
         if left is not None:
             self.quota_left = left
         return answer
-
-    def let_go(self) -> None:
-        """The last answer was used."""
-        self._large.close()
 
 
 def labels_of(
@@ -14981,10 +15361,12 @@ def labels_of(
     found = dict[str, str]()
 
     def read(project: ProjectRef) -> Exchange:
-        _, labels = yield from oci_labels(project, reference, SOURCE_LABELS[:2])
+        _, labels = yield from oci_labels(project, reference, REPOSITORY_LABELS[:2])
         if labels is None:
             raise ProviderError(f"{provider.title} does not show what {name} is built from")
-        found.update((key, labels[key]) for key in SOURCE_LABELS if key in labels)
+        found.update(
+            (key, labels[key]) for key in (*REPOSITORY_LABELS, BASE_LABEL) if key in labels
+        )
         return Listing(())
 
     site = provider.site.replace("//hub.docker.com", "//registry-1.docker.io")
@@ -15001,137 +15383,84 @@ def labels_of(
 class ImageNotes:
     """Finds the repositories whose releases the tags of images are."""
 
-    def __init__(self, tracker: Tracker) -> None:
-        self._tracker, self._pace = (
-            tracker,
-            Pace(10, HOUR),
-        )  # of look-ups at Docker Hub, which counts them
+    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
+        self._store, self._clock = store, clock
+        self._pace = Pace(10, HOUR)  # of look-ups at Docker Hub, which counts them
 
-    def _known(self, image: Source, tags: Mapping[str, Release]) -> Noted:
-        chosen, store = source_of_notes(self._tracker._providers, image), self._tracker.store
-        if isinstance(chosen, str):
-            return Noted(chosen, bool(image.notes_from))
-        provider, name, link_of, is_sure = chosen
-        source = store.sources.hold_notes(image, provider.id, *name_at(provider, name))
-        found, state = noted_releases(
-            tags, store.releases.known(source.id), (image.name, source.name), is_sure, link_of
-        )
-        return Noted(
-            source.error or state, is_sure, source, f"{provider.title} {source.name}", found
-        )
+    def configure(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
+        self._settings, self._providers = settings, providers
 
-    def find(
+    def choose(
         self,
         image: Source,
         provider: Provider,
-        known: Collection[str],
         tags: Mapping[str, Release],
-        undated: Collection[str],
-        conversation: _Conversation,
-    ) -> tuple[dict[str, Release], CheckResult]:
-        """``(the tags with their notes, of a result what is about them)``. With the image the source of its
-        notes is checked, where that is almost due or had none for a new tag."""
-        noted, now = self._known(image, tags), self._tracker._clock()
+        ask: Callable[[Request], Answer],
+    ) -> NotesChoice:
+        """Whose notes an image with these tags gets; where needed, its registry is asked for its labels."""
+        notes = source_of_notes(self._providers, image)
         newest = max(tags.values(), key=lambda release: release.place or 0, default=None)
-        if newest and not noted.is_sure:
-            labels = self._labels(image, provider, newest, conversation.ask)
-            image = dataclasses.replace(image, labels=labels)
-            noted = self._known(image, tags)
-        conversation.let_go()  # another check, in this thread, may wait for what this one holds
-        new_tags = self._new_finals(provider, known, tags)
-        noted = self._checked(image, tags, noted, new_tags, conversation)
-        source_id = noted.source.id if noted.source else None
-        retry_at = math.inf
-        if noted.releases:
-            missed_at = self._missed_at(image, noted, new_tags)
-            retries = [missed_at + wait for wait in NOTES_WAITS if missed_at + wait > now]
-            retry_at = min(retries, default=math.inf)
         labels = image.labels
-        if not labels and (noted.is_sure or not newest):
+        if newest and not notes.is_sure:
+            labels = self._labels(image, provider, newest, ask)
+            notes = source_of_notes(self._providers, dataclasses.replace(image, labels=labels))
+        if not labels and (notes.is_sure or not newest):
             labels = "{}"  # they need not be asked for
-        read_notes = functools.partial(self._tracker.store.releases.notes, source_id or 0)
-        return with_notes(tags, noted, undated, read_notes), CheckResult(
-            retry_at,
-            notes_from=image.notes_from,
-            notes_state=noted.state,
-            notes_source_id=source_id,
-            labels=labels,
+        repository = None
+        if notes.provider:
+            repository = Repository(notes.provider.id, *name_at(notes.provider, notes.name))
+        return NotesChoice(image.notes_from, labels, repository)
+
+    def releases_of(self, image: Source, tags: Mapping[str, Release]) -> Noted:
+        """The releases that an image's tags are, of what the store has of the source of its notes."""
+        notes = source_of_notes(self._providers, image)
+        source = self._store.sources.get(image.notes_source_id or 0)
+        if notes.provider is None or source is None:
+            return Noted(notes.reason)
+        releases, state = noted_releases(
+            tags,
+            self._store.releases.known(source.id),
+            (image.name, source.name),
+            notes.is_sure,
+            notes.link_of,
         )
+        title = f"{notes.provider.title} {source.name}"
+        return Noted(state_of_notes(source, state, releases), source, title, releases)
 
-    @staticmethod
-    def _new_finals(
-        provider: Provider, known: Collection[str], tags: Mapping[str, Release]
-    ) -> set[str]:
-        """The tags of final versions that came since the first check, and so should have a note."""
-        if not known:
-            return set()
-        parts = provider.dialect.versions.parts
-        finals = [tag for tag, release in tags.items() if not release.is_prerelease]
-        return {tag for tag in finals if tag not in known and parts(tag).numbers}
-
-    def _missed_at(self, image: Source, noted: Noted, new_tags: set[str]) -> float:
-        """When the newest tag was found that has no note; 0 for never."""
-        if not new_tags <= noted.releases.keys():
-            return self._tracker._clock()
-        return self._tracker.store.sources.note_missed_at(image.id)
-
-    def _checked(
-        self,
-        image: Source,
-        tags: Mapping[str, Release],
-        noted: Noted,
-        new_tags: set[str],
-        conversation: _Conversation,
-    ) -> Noted:
-        """What is known of the notes once their source was checked, where that is worth a check and the
-        image's own has time left."""
-        checked = list[int]()
-        for _ in range(2):  # of a renamed repository the source may be another one then
-            source = noted.source
-            if source is None or source.id in checked or conversation.is_over():
-                break
-            if not self._is_worth_a_check(source, self._missed_at(image, noted, new_tags)):
-                break
-            checked.append(source.id)
-            self._check(source, image.owner_id or "", conversation.ends_at)
-            noted = self._known(image, tags)
-        return noted
-
-    def _is_worth_a_check(self, source: Source, missed_at: float) -> bool:
-        now = self._tracker._clock()
-        if source.error and source.next_check_at > now:
-            return False  # it is backed off
-        is_almost_due = source.next_check_at <= now + self._tracker._interval_of(source) / 4
-        return is_almost_due or missed_at + DAY > now
-
-    def _check(self, source: Source, account_id: str, ends_at: float) -> None:
-        """Check the source of notes, as a job of the image's account that asks nothing after ``ends_at``,
-        or wait for another that does."""
-        tracker, now = self._tracker, self._tracker._clock()
-        with tracker._renewing(lambda: [source.id]):
-            for claimed in tracker.store.sources.claim([source.id], tracker._claimant, now):
-                tracker.check(claimed, account_id, ends_at)
-        tracker.store.sources.await_check(source.id, now, FIRST_CHECK_WAIT)
+    def join(self, image: Source, tags: Mapping[str, Release], noted: Noted) -> bool:
+        """Give an image's tags their notes; False where they are to be joined again, as not all were or
+        something has changed meanwhile."""
+        new = newly_noted(tags, noted)
+        wanted = dict.fromkeys(release.version for release in new.values() if release.has_note)
+        source_id = noted.source.id if noted.source else 0
+        notes = self._store.releases.notes(source_id, list(wanted)[:NOTES_AT_ONCE])
+        changed = with_notes(tags, noted, new, notes)
+        is_all = len(wanted) <= NOTES_AT_ONCE
+        is_written = self._store.sources.record_notes(image, noted.state, changed, is_all=is_all)
+        return is_written and is_all
 
     def _labels(
         self, image: Source, provider: Provider, newest: Release, ask: Callable[[Request], Answer]
     ) -> str:
         """What an image says of itself; as before where its newest tag is the same, or it is not asked now: a
         registry that did not say is asked again a day later."""
-        found, of, now = json.loads(image.labels or "{}"), newest.version, self._tracker._clock()
-        if found and found.get("of", of) == of and "failed_at" not in found:
-            return compact_json({**found, "of": of})
+        labels, now = json.loads(image.labels or "{}"), self._clock()
+        version = newest.version
+        has_failed = "failed_at" in labels
+        if labels and not has_failed and labels.get("of", version) == version:
+            return compact_json({**labels, "of": version})
         is_hub = provider.dialect.read is dockerhub
-        if now - found.get("failed_at", 0.0) < DAY or (is_hub and self._pace.take(now)):
+        if now - labels.get("failed_at", 0.0) < DAY or (is_hub and self._pace.take(now)):
             return image.labels
         try:
-            token = provider_token(self._tracker._settings, provider)
-            asked = newest.content.partition(":")[2] or of
-            return compact_json({**labels_of(provider, image.name, asked, ask, token), "of": of})
+            token = provider_token(self._settings, provider)
+            reference = newest.content.partition(":")[2] or version
+            found = labels_of(provider, image.name, reference, ask, token)
+            return compact_json({**found, "of": version})
         except ProviderError as error:
             log.info("source %s/%s: labels: %s", image.provider, image.name, error)
             is_later = isinstance(error, (Throttled, Unreachable))
-            return image.labels if is_later or "of" in found else compact_json({"failed_at": now})
+            return image.labels if is_later or "of" in labels else compact_json({"failed_at": now})
 
 
 def _lacks_labels(source: Source, provider: Provider) -> bool:
@@ -15169,13 +15498,14 @@ class Tracker(Worker):
             pace
         ) in self._rounds.values():  # not at the start, so that a person can see who will be asked
             pace.take(time.monotonic())
-        self._notes = ImageNotes(self)
+        self._notes = ImageNotes(store, clock)
         store.database.has_to_compare.set()
         self.configure(settings, providers)
 
     def configure(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
         """Use these settings and providers from the next check on."""
         self._settings, self._providers = settings, providers
+        self._notes.configure(settings, providers)
         self._hosts = {id_: host_of(provider.site) for id_, provider in providers.items()}
         self._kept = Recent[int, dict[str, str]](
             10_000
@@ -15191,6 +15521,8 @@ class Tracker(Worker):
         self.on_turn()
         if not self._upkeep.take(time.monotonic()):
             self.record_abandoned()
+            if self.store.sources.to_join(self._clock()):
+                self.store.database.has_to_compare.set()
             self.store.sources.bring_forward(
                 self._clock(), self._settings.poll_interval, self._long_intervals
             )
@@ -15261,8 +15593,9 @@ class Tracker(Worker):
         None where none was recorded. Those of notes are not reported, as nobody has added them."""
         sources = list(wanted)
         self._check_each(sources, report)
-        of_notes = self.store.sources.due_notes([source.id for source in sources])
-        self._check_each(of_notes, lambda source, news: None)
+        for _ in range(2):  # that of a renamed repository may be another one then
+            of_notes = self.store.sources.due_notes([source.id for source in sources])
+            self._check_each(of_notes, lambda source, news: None)
         self._apply_pending_rules()
 
     def _check_each(
@@ -15308,27 +15641,25 @@ class Tracker(Worker):
             if time.monotonic() >= ends_at or self.fetcher.stopping.wait(0.2):
                 return before, None
 
-    def check(
-        self, source: Source, account_id: str = "", ends_at: float = math.inf
-    ) -> list[News] | None:
-        """Check a claimed source and record it: the releases that are news, or None. Never raises.
-        ``account_id``: whose turn it takes, if it is not its owner's. ``ends_at``: on the monotonic clock,
-        when it asks nothing more, if that is before CHECK_SECONDS are over."""
-        ends_at = min(ends_at, time.monotonic() + CHECK_SECONDS)
+    def check(self, source: Source) -> list[News] | None:
+        """Check a claimed source and record it: the releases that are news, or None. Never raises."""
         events, news = list[Event](), None
         # Until an error is recorded: it holds the answer, too.
-        with self.fetcher.large_turn(account_id or source.owner_id or "") as large:
+        with self.fetcher.large_turn(source.owner_id or "") as large:
             try:
-                events, news = self._check(source, large, ends_at)
+                events, news = self._check(source, large)
             except StoreUnavailable as error:  # nothing can be recorded; the claim runs out
                 log.warning("source %s/%s: %s", source.provider, source.name, error)
             except Exception as error:  # a bug costs this source a check, not the thread its life
                 if not self.fetcher.stopping.is_set():  # else join() ends the claim, and it is due
                     news = self._fail(source, error)
+        self._call_listeners(events)
+        return news
+
+    def _call_listeners(self, events: Iterable[Event]) -> None:
         for event, listener in itertools.product(events, self.listeners):
             with logged(f"listener {listener!r}"):
                 listener(json.loads(compact_json(event.body)))  # its own to change
-        return news
 
     def _fail(self, source: Source, error: Exception) -> list[News] | None:
         """Record a failed check, backed off: no news; None where that could not be recorded."""
@@ -15367,23 +15698,16 @@ class Tracker(Worker):
             for subscriber in self.store.projects.subscribers(source.id)
         ]
 
-    def _check(
-        self, source: Source, large: LargeTurn, ends_at: float
-    ) -> tuple[list[Event], list[News]]:
+    def _check(self, source: Source, large: LargeTurn) -> tuple[list[Event], list[News]]:
         """Ask, compare, decide and record: ``(events for listeners, releases that are news)``.
-        ``large``: held while a large answer is used. ``ends_at``: when nothing more is asked."""
+        ``large``: held while a large answer is used."""
         provider = self._providers.get(source.provider)
         if provider is None:
             raise ProviderError(unknown_provider(source.provider))
-        conversation = _Conversation(self.fetcher, source, large, ends_at)
+        conversation = _Conversation(self.fetcher, source, large)
         # Read when it is needed: where nothing has changed that is rare, and a check takes half the CPU time.
         read_known = functools.cache(lambda: self.store.releases.known(source.id))
         listing = self._list(source, provider, conversation, read_known)
-        if listing is None and source.notes_source_id:  # all is as it was, but for the notes
-            listing = Listing(
-                [release for release in read_known().values() if not release.gone_at],
-                Answer("", 304, {"etag": source.etag or ""}, asked=source.etag_url or ""),
-            )
         interval = self._interval_of(source) * (1 + self._jitter() / 10)
         result = CheckResult(
             self._clock() + interval, source.etag_url, source.etag, conversation.quota_left
@@ -15392,15 +15716,9 @@ class Tracker(Worker):
             return self._record(source, result, [])
         known, versions = read_known(), provider.dialect.versions
         after, news = compare(known, listing, self._clock(), versions.of(source.name))
-        if self._needs_notes(source, provider, has_changed=after != known):
-            after, about = self._noted(source, provider, listing, known, after, conversation)
-            news = [as_noted(release, after[release.version]) for release in news]
-            result = dataclasses.replace(
-                about,
-                next_check_at=min(result.next_check_at, about.next_check_at),
-                quota_left=conversation.quota_left,
-            )
         result = dataclasses.replace(result, before=known, after=after)
+        if provider.dialect.has_images:
+            result = self._with_notes_chosen(source, provider, conversation, result)
         return self._decide(source, provider, listing, news, result)
 
     def _list(
@@ -15440,27 +15758,18 @@ class Tracker(Worker):
             raise ProviderError(f"{provider.title} lists no releases of {source.name} now")
         return listing
 
-    @staticmethod
-    def _needs_notes(source: Source, provider: Provider, *, has_changed: bool) -> bool:
-        if source.notes_source_id or _lacks_labels(source, provider):
-            return True
-        return provider.dialect.has_images and has_changed
-
-    def _noted(
+    def _with_notes_chosen(
         self,
-        source: Source,
+        image: Source,
         provider: Provider,
-        listing: Listing,
-        known: Mapping[str, Release],
-        after: dict[str, Release],
         conversation: _Conversation,
-    ) -> tuple[dict[str, Release], CheckResult]:
-        """As ``ImageNotes.find``. An image can be announced without its notes, whatever is wrong with them."""
-        conversation.let_go()
-        undated = {release.version for release in listing.releases if not release.date}
-        with logged(f"source {source.id}: its notes"):
-            return self._notes.find(source, provider, known, after, undated, conversation)
-        return after, CheckResult(math.inf)
+        result: CheckResult,
+    ) -> CheckResult:
+        """The result of an image's check, with whose notes it gets; without that where it cannot be said."""
+        with logged(f"source {image.id}: its notes"):
+            notes = self._notes.choose(image, provider, result.after, conversation.ask)
+            return dataclasses.replace(result, notes=notes, quota_left=conversation.quota_left)
+        return result
 
     def _decide(
         self,
@@ -15477,7 +15786,11 @@ class Tracker(Worker):
             for project in self.store.projects.with_rules(source.id):
                 verdicts[project.id] = self._verdicts(project, provider, result.after, waits_until)
         gap = gap_of(listing, known, provider, provider_token(self._settings, provider))
-        news, events = self._events(source, provider, known, news, verdicts, gap)
+        waiting, events = list[WaitingTag](), list[Event]()
+        if source.succeeded_at is not None and not gap:
+            waiting = tags_to_wait(news, known, result.notes, self._clock())
+        if not waiting:
+            news, events = self._events(source, provider, known, news, verdicts, gap)
         answer = listing.cache_validator
         headers = answer.headers if answer else {}
         result = dataclasses.replace(
@@ -15486,6 +15799,7 @@ class Tracker(Worker):
             etag=headers.get("etag") or headers.get("last-modified"),
             verdicts=verdicts,
             events=events,
+            waiting=waiting,
             renamed=self._renamed(provider, source, listing),
             news=[release.version for release in news],
             final_now=[release.version for release in news if release.change == FINAL],
@@ -15582,9 +15896,55 @@ class Tracker(Worker):
             log.warning("project %s: a pattern excludes nothing: it %s", project.id, words)
         return apply_rules(project, releases, provider.dialect.versions, ruled_out)
 
+    def _join_notes(self) -> None:
+        """Join images with their notes where either is new, and announce the tags that wait no longer."""
+        for image_id in self.store.sources.to_join(self._clock()):
+            with logged(f"source {image_id}: its notes"):
+                image = self.store.sources.get(image_id)
+                provider = self._providers.get(image.provider) if image else None
+                if image and provider:
+                    self._join_notes_of(image, provider)
+            if self._stopping.is_set():
+                break
+
+    def _join_notes_of(self, image: Source, provider: Provider) -> None:
+        tags = self.store.releases.known(image.id)
+        noted = self._notes.releases_of(image, tags)
+        if not self._notes.join(image, tags, noted):
+            self.store.database.has_to_compare.set()
+            return
+        waiting = self.store.sources.waiting_tags(image.id)
+        if not waiting:
+            return
+        known = self.store.releases.known(image.id)
+        if is_time_to_announce(waiting, known, noted.source, self._clock()):
+            self._announce(image, provider, noted, waiting)
+
+    def _announce(
+        self, image: Source, provider: Provider, noted: Noted, waiting: Sequence[WaitingTag]
+    ) -> None:
+        """Announce an image's tags, with their notes where these came."""
+        known = self.store.releases.known(image.id)
+        notes = self.store.releases.notes(image.id, [tag.version for tag in waiting])
+        news = announced_tags(waiting, known, notes)
+        waits_until = time.monotonic() + _PATTERNS_WAIT
+        verdicts = {
+            project.id: self._verdicts(project, provider, known, waits_until)
+            for project in self.store.projects.with_rules(image.id)
+        }
+        _, events = self._events(image, provider, known, news, verdicts, "")
+        covered = {release.version: covered_release(release, noted) for release in news}
+        events = [
+            dataclasses.replace(event, covers=covered.get(event.body.get("version", "")))
+            for event in events
+        ]
+        if self.store.sources.record_announced(image.id, waiting, verdicts.values(), events):
+            self._call_listeners(event for event in events if event.kind == "release")
+
     def _apply_pending_rules(self) -> None:
-        """Judge what no check did, as after an upgrade, until more waits. Accounts take turns."""
+        """Join notes, and judge what no check did, as after an upgrade, until more waits. Accounts take turns."""
         self.store.database.has_to_compare.clear()
+        self._join_notes()
         with logged("comparing what is installed"):
             for project in filter(
                 None,
@@ -18062,7 +18422,7 @@ class Inventory(Value):
             )
         except Invalid as error:
             row.reason = f"without its options: {error}"
-        labels = compact_json({SOURCE_LABELS[0]: row.pin.source}) if row.pin.source else ""
+        labels = compact_json({REPOSITORY_LABELS[0]: row.pin.source}) if row.pin.source else ""
         project, _ = self.add(account.id, provider, row.key, row.name, settings, labels)
         row.outcome = "added"
         return project.id

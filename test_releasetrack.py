@@ -15001,7 +15001,7 @@ def test_image_gets_the_notes_of_the_repository_that_its_label_names(noting):
 
 
 def test_image_with_large_labels_gets_notes_of_a_large_repository(noting, caplog):
-    """The check of the notes waited for the turn that the check of the image had, in the same thread, for ever."""
+    """The check of the notes, within that of the image, waited for the turn that its own thread had, for ever."""
     registry, forge, store = noting.registry, noting.forge, noting.world.store
     forge.publish("o/app", "1.0.0", "1.1.0", body="Note. " * 40_000)
     source = f"{forge.listener.url}/o/app"
@@ -15009,51 +15009,96 @@ def test_image_with_large_labels_gets_notes_of_a_large_repository(noting, caplog
     providers = (f"github=forgejo:{forge.listener.url}", f"mine=oci:{registry.listener.url}")
     tracker = noting.world.tracker(rt.Settings(provider=providers), noting.clock)
     _, image = store.projects.add(noting.world.account.id, "mine", "me/app", "me/app", {})
-    (claimed,) = store.sources.claim([image.id], tracker._claimant, noting.clock())
     began = time.monotonic()
-    assert tracker.check(claimed) == [] and not store.sources.get(image.id).error
+    found, news = check_now(tracker, image.id)
+    assert news == [] and not found.error
     assert time.monotonic() - began < rt._LARGE_PATIENCE / 2
     assert store.releases.notes(image.id, ["1.0.0"]) and "other large answers" not in caplog.text
     assert not any(lock.is_held() for lock in tracker.fetcher._large.values())
 
 
-class SlowRegistry(Registry):
-    """Each of its answers takes ``seconds``."""
+def test_check_of_an_image_asks_nobody_but_its_registry(noting):
+    """Within it the source of its notes was checked, up to twice: a job of ten minutes that others waited for."""
+    registry, forge, store = noting.registry, noting.forge, noting.world.store
+    forge.publish("o/app", "1.0.0", "1.1.0")
+    label = f"{forge.listener.url}/o/app"
+    registry.push("me/app", "1.0.0", "1.1.0", source=label)
+    name = f"{registry.address}/me/app"
+    image, _ = store.projects.add(noting.world.account.id, "image", name, name, {})
 
-    seconds = 0.0
+    def check() -> None:
+        (claimed,) = store.sources.claim(
+            [image.source_id], noting.tracker._claimant, noting.clock()
+        )
+        assert noting.tracker.check(claimed) is not None
 
-    def _answer(self, seen: Seen) -> Any:
-        time.sleep(self.seconds)
-        return super()._answer(seen)
+    check()
+    notes = store.sources.get(noting.source(image).notes_source_id)
+    assert (notes.provider, notes.name, notes.owner_id) == ("github", "o/app", image.account_id)
+    assert notes.next_check_at <= noting.clock() and not forge.listener.seen, "it is due"
+    check_now(noting.tracker, notes.id)
+    assert noting.notes(image) == {tag: f"Notes of {tag}" for tag in ("1.0.0", "1.1.0")}
+    noting.clock.now += rt.MINUTE
+    forge.publish("o/app", "1.2.0")
+    registry.push("me/app", "1.2.0", source=label)
+    asked = len(forge.listener.seen)
+    check()
+    assert len(forge.listener.seen) == asked and not noting.heard, "it waits for its note"
+    assert store.sources.get(notes.id).next_check_at == noting.clock(), "which is looked for now"
+    check_now(noting.tracker, notes.id)
+    assert [body["note"]["title"] for body in noting.heard] == ["Release 1.2.0"]
 
 
-class SlowForge(Forge):
-    """Each of its answers takes ``seconds``."""
+def test_tag_is_announced_without_its_note_where_that_does_not_come(noting):
+    """Where its source failed, is backed off, or is not checked for ten minutes, as its host is busy."""
+    registry, forge, store = noting.registry, noting.forge, noting.world.store
+    label = f"{forge.listener.url}/o/app"
+    forge.publish("o/app", "1.0.0", "1.1.0")
+    registry.push("me/app", "1.0.0", "1.1.0", source=label)
+    image = noting.add("me/app")
+    forge.fault = (500, "")
+    registry.push("me/app", "1.2.0", source=label)
+    assert noting.check(image) == ["1.2.0"]
+    assert [body["version"] for body in noting.heard] == ["1.2.0"]
+    notes = store.sources.get(noting.source(image).notes_source_id)
+    assert notes.error and notes.next_check_at > noting.clock()
+    registry.push("me/app", "1.3.0", source=label)
+    asked = len(forge.listener.seen)
+    assert noting.check(image, 1) == ["1.3.0"]
+    assert noting.heard[-1]["version"] == "1.3.0" and len(forge.listener.seen) == asked
+    assert noting.notes(image)["1.1.0"] == "Notes of 1.1.0", "what there was stays"
+    forge.fault = None
+    noting.clock.now += rt.DAY
+    check_now(noting.tracker, notes.id)
+    registry.push("me/app", "1.4.0", source=label)
+    noting.clock.now += rt.MINUTE
+    assert store.sources.claim([notes.id], "somebody", noting.clock())
+    (claimed,) = store.sources.claim([image.source_id], noting.tracker._claimant, noting.clock())
+    assert noting.tracker.check(claimed)
+    noting.tracker._apply_pending_rules()
+    assert noting.heard[-1]["version"] == "1.3.0", "it waits"
+    noting.clock.now += rt.NOTES_WAIT
+    noting.tracker._apply_pending_rules()
+    assert noting.heard[-1]["version"] == "1.4.0"
+    noting.tracker._apply_pending_rules()
+    assert [body["version"] for body in noting.heard] == ["1.2.0", "1.3.0", "1.4.0"], "once"
 
-    seconds = 0.0
 
-    def _answer(self, seen: Seen) -> Any:
-        time.sleep(self.seconds)
-        return super()._answer(seen)
-
-
-def test_image_and_its_notes_share_the_time_of_one_check(world, listen, monkeypatch):
-    """Each had three minutes of its own: with up to two checks of notes a job of ten minutes, which hangs."""
-    with contextlib.closing(SlowForge()) as forge:
-        noting = Noting(world, forge, listen)
-        noting.registry = registry = SlowRegistry(listen)
-        forge.publish("o/app", "1.0.0", "1.1.0")
-        registry.push("me/app", "1.0.0", "1.1.0", source=f"{forge.listener.url}/o/app")
-        name = f"{registry.address}/me/app"
-        image, _ = world.store.projects.add(world.account.id, "image", name, name, {})
-        registry.seconds, forge.seconds = 0.1, 0.4  # eight answers, and up to three
-        monkeypatch.setattr(rt, "CHECK_SECONDS", 1.1)
-        check_now(noting.tracker, image.source_id)
-        assert len(forge.listener.seen) <= 1
-        registry.seconds = forge.seconds = 0.0
-        monkeypatch.setattr(rt, "CHECK_SECONDS", rt.HOUR)
-        noting.check(image, 24 * 60)
-        assert noting.notes(image) == {tag: f"Notes of {tag}" for tag in ("1.0.0", "1.1.0")}
+def test_guessed_repository_that_fails_is_a_hint_at_the_image_alone(noting, caplog):
+    """It is due, claimed and backed off like any source, but nobody is notified, and none counts it."""
+    registry, store = noting.registry, noting.world.store
+    registry.push("me/app", "1.0.0", "1.1.0", source=f"{noting.forge.listener.url}/o/none")
+    noting.world.webhook("http://127.0.0.1:9/")
+    image = noting.add("me/app")
+    for _ in range(2 * rt.FAILURE_ALERT_AFTER[0]):
+        noting.clock.now += rt.DAY
+        check_now(noting.tracker, noting.source(image).notes_source_id)
+    notes = store.sources.get(noting.source(image).notes_source_id)
+    assert notes.error and notes.failures > rt.FAILURE_ALERT_AFTER[0] and not notes.alert_sent
+    assert notes.next_check_at > noting.clock()
+    assert noting.state(image) == f"no notes: {notes.error}" and "o/none" in notes.error
+    assert not store.outbox.history(image.account_id) and not store.counts()["failing_sources"]
+    assert [source.id for source in store.sources.tracked()] == [image.source_id]
 
 
 def test_image_is_asked_for_its_labels_only_where_its_newest_tag_changed(noting):
@@ -15261,12 +15306,8 @@ def test_new_tag_waits_for_its_note_and_later_ones_are_added_silently(noting):
     )
     registry.push("me/app", "1.3.0", source=f"{forge.listener.url}/o/app")
     assert noting.check(image) == ["1.3.0"] and "note" not in noting.heard.pop()
-    found_at, waits = noting.clock.now, []
-    for _ in range(4):
-        waits.append((noting.source(image).next_check_at - found_at) / rt.MINUTE)
-        noting.clock.now = noting.source(image).next_check_at - 3600
-        noting.check(image)
-    assert waits == [10, 60, 120, 180], "after ten minutes, an hour, and then as always"
+    noting.check(image)
+    assert noting.source(image).next_check_at == noting.clock.now + rt.HOUR, "as always"
     forge.publish("o/app", "v1.3.0")
     forge.releases["o/app"][1]["body"] = "Fixes CVE-2026-1111 and CVE-2026-2222"
     assert noting.check(image) == [] and len(noting.heard) == 1
@@ -15281,7 +15322,7 @@ def test_new_tag_waits_for_its_note_and_later_ones_are_added_silently(noting):
     registry.push("me/app", "1.4.0", source=f"{forge.listener.url}/o/app")
     assert noting.check(image) == ["1.4.0"] and "1.4.0" not in noting.notes(image)
     forge.publish("o/app", "v1.4.0")
-    noting.check(image, 10)
+    noting.check(image)
     assert (
         noting.notes(image)["1.4.0"] == "Notes of v1.4.0"
         and not world.store.projects.with_pending_rules()
@@ -15429,7 +15470,7 @@ def test_late_note_is_in_messages_that_wait(noting):
     assert noting.check(image) == ["1.2.0"] and "note" not in noting.heard[0]
     found_at = noting.clock.now
     forge.publish("o/app", "v1.2.0", body="Fixes CVE-2026-5555")
-    noting.check(image, 10)
+    noting.check(image)
     noting.clock.now += 3 * rt.DAY
     world.courier(noting.clock).due_destinations()
     body = world.store.outbox.claim(hook.id, 9, "me", noting.clock.now)[0].body
