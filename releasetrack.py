@@ -3796,7 +3796,8 @@ def _safe_value(tag: str, name: str, value: str, base: str) -> str:
     is_animated = name in _ANIMATED_ATTRIBUTES and (tag == "set" or tag.startswith("animate"))
     if is_animated and not {_scheme_of(part) for part in _unescaped(value).split(";")} <= allowed:
         return "#"
-    if name == "srcdoc":  # a page of its own
+    # A page of its own; or where the page goes by itself, which may be script, and has no place in a note.
+    if name == "srcdoc" or (tag, name) == ("meta", "content"):
         return "#"
     if name not in _LINK_ATTRIBUTES:
         return value
@@ -3847,7 +3848,7 @@ def _safe_tag(markup: str, beginning: re.Match[str], base: str) -> tuple[str, in
 
 def safe_links(markup: str, base: str) -> str:
     """The HTML with its links and pictures resolved against the page ``base``, and "#" in place of links that
-    are script, or anything but web and mail addresses.
+    are script, or anything but web and mail addresses, and of whatever ``<meta>`` says.
 
     Browsers drop what follows a tag that does not end; here it becomes text. Whatever else they take for
     a comment or a text, their tags begin where these begin, and are read in the same way.

@@ -2956,6 +2956,11 @@ def test_note_links_are_made_absolute_and_harmless():
         ("<a href='vbscript&colon;1'>", "<a href='#'>"),
         ("<a/href=\x01javascript:1>", '<a/href="#">'),
         ("<button formaction=JAVASCRIPT:1>", '<button formaction="#">'),
+        (
+            "<meta content='0;url=javascript:1' http-equiv=refresh>",
+            "<meta content='#' http-equiv=refresh>",
+        ),
+        ("<META/CONTENT=0,//evil.example>", '<META/CONTENT="#">'),
         ("<a href='ftp://h.example/x'>", "<a href='#'>"),
         (
             "<a href='\xa0javascript:1'>",
@@ -2991,7 +2996,9 @@ data:text/html,x https://h.example /x #t mailto:a@b ; &quot; &lt; &gt; &amp; a b
     " "
 )
 PIECES_OF_NOTES += ["\n", "\t", " ", " ", "\0", "é", '<a title="', "<a title='", "<b x= "]
+PIECES_OF_NOTES += ["<meta ", "http-equiv=refresh ", "content=", " content='0; url="]
 PIECES_OF_NOTES += 4 * [
+    "<meta http-equiv=refresh content=0;javascript:1>",
     "<a href=javascript:1>",
     '<a href="javascript:1">',
     " href='&#106;avascript:1' ",
@@ -31337,7 +31344,9 @@ const look = (root, at) => {
       const isAnimated = /^(set$|animate)/.test(element.localName) && ["values", "to", "from", "by"].includes(localName);
       if ((links.has(localName) || isAnimated) && parts.some(isScript)) bad.push([at, localName, value]);
     }
-    if (element.content) look(element.content, at);
+    if (element instanceof HTMLTemplateElement) look(element.content, at);
+    const isMoving = element.localName === "meta" && /^refresh$/i.test(element.httpEquiv);
+    if (isMoving && /^[0-9.\\s]*[0-9.][\\s;,]/.test(element.content)) bad.push([at, "content", element.content]);
   }
 };
 arguments[0].forEach((note, at) => look(new DOMParser().parseFromString(note, "text/html"), at));
