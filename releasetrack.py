@@ -5220,13 +5220,21 @@ class Config(_Part):
         return self._made_once(name)
 
 
+_IS_DOUBLE = (sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
+
+
 @contextlib.contextmanager
 def _unique(what: str, kind: type[Invalid] = Invalid) -> Iterator[None]:
-    """Raises Invalid where a row would be the second one of its name."""
+    """Raises Invalid where a row would be the second one of its name; NotFound where what it belongs to, such
+    as its account, was deleted meanwhile."""
     try:
         yield
-    except sqlite3.IntegrityError:
-        raise kind(f"There is {what} already.") from None
+    except sqlite3.IntegrityError as error:
+        if error.sqlite_errorcode in _IS_DOUBLE:
+            raise kind(f"There is {what} already.") from None
+        if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
+            raise NotFound("What this belongs to was deleted meanwhile.") from None
+        raise
 
 
 class Accounts(_Part):
@@ -8983,35 +8991,74 @@ def _pages(
     """The listing of page after page, at most ten, until one has nothing new and nothing is missing.
 
     ``within``: the list in an object, where ``next_of`` finds the next page. A known release with another
-    content id, a rebuild, is new. Where pages are left that were not read, nothing is said to be gone.
+    content id, a rebuild, is new. Where pages are left that were not read, nothing is said to be gone. Where
+    the last page of a check has news, too, as after a rebuild of many tags, the next check reads on there.
     """
-    first, releases, size, is_whole = None, list[ListedRelease](), 0, False
+    url, rest = request.url, _Rest(project, request.url, is_used=is_sorted)
+    first, releases, size = None, list[ListedRelease](), 0
     for _ in range(_PAGES_LIMIT):
-        answer = yield request
+        answer = yield dataclasses.replace(request, url=url)
         first = first or answer
         if answer.status in _UNAVAILABLE:
-            break
+            return Listing(releases, first, complete_kinds=())
         page = answer.json()
         found = _readable(release_of, _expect_list(page[within] if within else page))
         releases, size = [*releases, *found], size + len(answer.body)
-        url = next_page(answer, next_of(page) if within else None)
-        is_whole = not url
+        url = next_page(answer, next_of(page) if within else None) or ""
+        if url and is_sorted and found and rest.has_enough(releases, found):
+            url = rest.take()
+            if not url:
+                return Listing(releases, first, complete_kinds=())
         if not url or size > _READ_LIMIT:
             break
-        if is_sorted and found and _has_enough(project, releases, found):
-            break
-        request = dataclasses.replace(request, url=url)
-    return Listing(releases, first, complete_kinds=None if is_whole else ())
+    if url and rest.leave(url):
+        first = None  # else the next check may end with "not modified"
+    return Listing(releases, first, complete_kinds=() if url or rest.is_taken else None)
+
+
+class _Rest:
+    """Where a check reads on in a sorted list, as the one before ended in the midst of what is new."""
+
+    def __init__(self, project: ProjectRef, url: str, *, is_used: bool) -> None:
+        self._project, self._name = project, f"rest of {url}"
+        self._is_used = is_used and bool(project.known)
+        self._url = project.kept.pop(self._name, "")
+        self.is_taken = False
+
+    def has_enough(
+        self, releases: Sequence[ListedRelease], last_page: Sequence[ListedRelease]
+    ) -> bool:
+        if self.is_taken:  # pages in between were not read
+            return _has_nothing_new(self._project, last_page)
+        return _has_enough(self._project, releases, last_page)
+
+    def take(self) -> str:
+        """The address to go on at; "" if there is none."""
+        url, self._url = self._url, ""
+        self.is_taken = self.is_taken or bool(url)
+        return url
+
+    def leave(self, url: str) -> bool:
+        """Keep an address for the next check, where that is of use."""
+        if self._is_used:
+            self._project.kept[self._name] = url
+        return self._is_used
+
+
+def _has_nothing_new(project: ProjectRef, page: Sequence[ListedRelease]) -> bool:
+    for release in page:
+        before = project.known.get(release.version)
+        if before is None or before.content not in ("", release.content):
+            return False
+    return True
 
 
 def _has_enough(
     project: ProjectRef, releases: Sequence[ListedRelease], last_page: Sequence[ListedRelease]
 ) -> bool:
     """Whether sorted pages that were read are enough: the last has nothing new, and nothing is missing."""
-    for release in last_page:
-        before = project.known.get(release.version)
-        if before is None or before.content not in ("", release.content):
-            return False
+    if not _has_nothing_new(project, last_page):
+        return False
     missing = _missing(project, releases)
     if not missing or project.kept.get(_MISSING) == missing:
         return True
@@ -11924,7 +11971,7 @@ _OPEN = re.compile(r"""(?:[&!]\S*\s+)*+(?:[|>][-+0-9]*\s*(?:#.*)?|"(?:[^"\\]|\\.
 _FLOW = re.compile(r"(?:[&!]\S*\s+)*+(?:\[|\{(?![{%]))")
 _FLOW_TOKEN = re.compile(
     r"""\s*+(?:\#[^\n]*+|,\s*+(?=[}\]])|("(?:[^"\\]|\\.)*+"|'(?:[^']|'')*+')|((?!:)(?:\$\{[^{}\n]*+\}"""
-    r"""|\{\{[^{}\n]*+\}\}|:(?![\s,{}\[\]])|[^\S\n](?!\#)|[^\s,{}\[\]:])++)|([{}\[\],:]))""",
+    r"""|\{\{[^{}\n]*+\}\}|:(?![\s,{}\[\]])|\s(?!\#)|[^\s,{}\[\]:])++)|([{}\[\],:]))""",
     re.DOTALL,
 )
 
@@ -11944,11 +11991,18 @@ def _scalar(text: str) -> str:
     )
 
 
+def _folded(text: str) -> str:
+    """A scalar of several lines as one line."""
+    first, *others = text.split("\n")
+    return " ".join([first.rstrip(), *map(str.strip, others)]) if others else text
+
+
 def _flow(text: str) -> Any:
     """The map or list in brackets that begins a text. Raises ValueError where it may name something else."""
 
     def as_json(token: re.Match[str]) -> str:
-        return json.dumps(_scalar(token[1] or token[2])) if token[1] or token[2] else token[3] or ""
+        scalar = token[1] or token[2]
+        return json.dumps(_scalar(_folded(scalar))) if scalar else token[3] or ""
 
     try:
         return json.JSONDecoder().raw_decode(_FLOW_TOKEN.sub(as_json, text))[0]

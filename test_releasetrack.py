@@ -5349,6 +5349,20 @@ def test_summary_of_a_source_that_joins_another_is_sent_once(world):
     assert sql(store, WRONG_DATES) == []
 
 
+def test_only_a_second_row_of_one_name_is_there_already(world):
+    """A project of an account that was just removed was one that is tracked already."""
+    tracked = world.track("github", "o/a")
+    add = functools.partial(world.store.projects.add, settings={})
+    with pytest.raises(rt.AlreadyTracked):
+        add(tracked.account_id, "github", "o/a", "o/a")
+    with pytest.raises(rt.NotFound, match="was deleted meanwhile"):
+        add("gone", "github", "o/b", "o/b")
+    with pytest.raises(rt.NotFound, match="was deleted meanwhile"):
+        world.store.tags.add("gone", "a tag")
+    with pytest.raises(sqlite3.IntegrityError):  # a fault of ours
+        world.store.accounts.change(world.account.id, {"digest_hour": 77})
+
+
 # == fetching ==================================================================
 
 
@@ -8601,6 +8615,40 @@ def test_dockerhub_page_with_excluded_tag_counts_as_known(listen):
     ]
 
 
+def test_rebuild_of_more_tags_than_one_check_reads_is_seen_by_the_next_ones(listen):
+    """Ten pages were read, and what stood on the others was never seen: the next check began with what was known."""
+    builds = dict.fromkeys((f"1.{number}" for number in range(2500)), "sha256:a")
+    pushed = list(builds)
+
+    def answer(seen: Seen) -> Any:
+        page = int((re.search(r"page=(\d+)$", seen.path) or [0, 1])[1])
+        tags = pushed[100 * (page - 1) : 100 * page]
+        at = f"{provider.url}{seen.path.partition('&page')[0]}&page={page + 1}"
+        return 200, {
+            "results": [{"name": tag, "last_updated": MAY, "digest": builds[tag]} for tag in tags],
+            "next": at if page < 25 else None,
+        }
+
+    provider, known, kept = listen(answer), dict[str, rt.Release](), dict[str, str]()
+    dialect = row_of("dockerhub", provider.url)
+
+    def check() -> int:
+        """How many pages a check reads."""
+        provider.seen.clear()
+        fetch = rt.Fetcher(rt.Settings()).fetch
+        listing = rt.releases_of(dialect, "o/i", fetch, None, lambda: known, kept=kept)
+        for release in listing.releases:
+            known[release.version] = was(MAY, release.content_id, version=release.version)
+        return len(provider.seen)
+
+    assert (check(), len(known), kept) == (10, 1000, {}), "the first one"
+    known.update({tag: dataclasses.replace(known["1.0"], version=tag) for tag in pushed})
+    assert check() == 1
+    builds = dict.fromkeys(builds, "sha256:b")
+    assert [check(), check(), check(), check()] == [10, 10, 7, 1]
+    assert {release.content_id for release in known.values()} == {"digest:sha256:b"}
+
+
 def test_gitlab_forbidden_releases_do_not_make_tags_news(listen):
     answers = iter((403, (200, [])))
     provider = listen(
@@ -10765,6 +10813,12 @@ READ = [
     ),
     (
         "compose.yaml",
+        "services:\n  web: {command: run this\n    and that, image: nginx:1.27\n  # the last\n  }\n"
+        "  db: {image:\n    redis:7, labels: [a\n b, 'c\n  d'\n]}\n",
+        ["dockerhub/library/nginx 1.27", "dockerhub/library/redis 7"],
+    ),
+    (
+        "compose.yaml",
         '{"services": {"web": {"image": "nginx:1.27", "build": null}, "db":{"image":"ghcr.io/a/b:16","command":["a}", "b:c"]}},}\n',
         ["dockerhub/library/nginx 1.27", "ghcr/a/b 16"],
     ),
@@ -11464,6 +11518,14 @@ def test_version_is_no_placeholder(version):
 def test_reader_says_what_it_cannot_read(name, text, problem):
     with pytest.raises(ValueError, match=problem):
         rt.pins_in(name, text, {})
+
+
+def test_scalar_of_several_lines_within_brackets_is_one_line():
+    """As PyYAML reads it. The whole value was dropped, without a word unless it names an image."""
+    text = "x: {a: b\n  c, d: 'e\n   f', g: [h\n\ti ,\n j]}\ny: [k #l\n, m:n\n  o]\n"
+    assert rt._documents(text) == [
+        {"x": {"a": "b c", "d": "e f", "g": ["h i", "j"]}, "y": ["k", "m:n o"]}
+    ]
 
 
 def test_yaml_never_expands_aliases():
