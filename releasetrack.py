@@ -814,6 +814,11 @@ def _odd_kind(tag: str) -> str:
     return f"{kind} {version_parts(tag).architecture}" if kind == "architecture" else kind
 
 
+def tag_kinds(tags: Iterable[str]) -> frozenset[str]:
+    """The kinds of these tags of an image beside plain ones, such as "architecture arm64"."""
+    return frozenset(map(_odd_kind, tags)) - {""}
+
+
 def is_left_out(tag: str, installed: Iterable[str]) -> bool:
     """Whether a list leaves out an image's tag: for one architecture or builds, unless such is installed."""
     kind = _odd_kind(tag)
@@ -2456,6 +2461,9 @@ class Source(Health):
     )
     labels: str = ""  # JSON: what the newest tag says of itself, and "of" which; "": not known
     owner_id: str | None = None  # the account in whose turn it is checked
+    tag_kinds: str | None = (
+        None  # JSON: which the last check read beside plain ones; None: not known
+    )
 
 
 class Destination(Value):
@@ -2705,6 +2713,7 @@ class CheckResult(Value):
     counts: bool = True  # as a failure; False: the provider asked to wait
     is_not_found: bool = False  # the provider says that there is no such project
     renamed: tuple[str, str] | None = None  # the project's new name and key
+    tag_kinds: str | None = None  # of an image, as of its Source
     before: Mapping[str, Release] = dataclasses.field(
         default_factory=dict
     )  # what was known, by version
@@ -3967,6 +3976,7 @@ CREATE TABLE second_factor (
 -- owner_id: the account in whose turn it is checked, the first that uses it. former_name: before it was
 -- renamed there. notes_source_id, notes_state: whose notes an image gets, and what is wrong with them.
 -- notes_revision: rises with what they are made of; joined_revision: what of that the image's tags have.
+-- tag_kinds: of an image those that the last check read beside plain ones, a JSON list; NULL: not known.
 CREATE TABLE source (
     id INTEGER PRIMARY KEY AUTOINCREMENT, provider TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL,
     next_check_at REAL NOT NULL, checked_at REAL, succeeded_at REAL,
@@ -3976,7 +3986,7 @@ CREATE TABLE source (
     etag TEXT, owner_id TEXT, former_name TEXT NOT NULL DEFAULT '', notes_from TEXT NOT NULL DEFAULT '',
     notes_source_id INTEGER REFERENCES source ON DELETE SET NULL, notes_state TEXT NOT NULL DEFAULT '',
     labels TEXT NOT NULL DEFAULT '', notes_revision INTEGER NOT NULL DEFAULT 0,
-    joined_revision INTEGER NOT NULL DEFAULT 0, UNIQUE (provider, key)
+    joined_revision INTEGER NOT NULL DEFAULT 0, tag_kinds TEXT, UNIQUE (provider, key)
 ) STRICT;
 CREATE INDEX source_of_notes ON source (notes_source_id) WHERE notes_source_id IS NOT NULL;
 CREATE INDEX source_due_of_owner ON source (owner_id, provider, next_check_at);
@@ -4291,6 +4301,7 @@ ALTER TABLE delivery ADD COLUMN
     waits_for_image INTEGER NOT NULL DEFAULT 0 CHECK (waits_for_image IN (0, 1));
 ALTER TABLE delivery ADD COLUMN fact_changes INTEGER NOT NULL DEFAULT 0;
 {_DELIVERY_FACTS}
+ALTER TABLE source ADD COLUMN tag_kinds TEXT;
 PRAGMA user_version = 13;
 """,
 }
@@ -6504,6 +6515,7 @@ class Sources(_Part):
                    error = :error, quota_left = coalesce(:quota_left, quota_left),
                    succeeded_at = iif(:is_success, :now, succeeded_at),
                    etag_url = iif(:is_success, :etag_url, etag_url), etag = iif(:is_success, :etag, etag),
+                   tag_kinds = iif(:is_success, coalesce(:tag_kinds, tag_kinds), tag_kinds),
                    failures = iif(:is_success, 0, failures + :counts),
                    failing_since = iif(
                        :is_success, NULL, coalesce(failing_since, iif(:counts, :now, NULL))),
@@ -6888,6 +6900,9 @@ class Projects(_Part):
         db.execute(_UPDATE_PROJECT, stored | {"has_same_rules": has_same_rules})
         if not has_same_rules:
             _write_newest(db, project.source_id)
+        tags = {installation.version for installation in project.installed}
+        if any(installation.version not in tags for installation in after.installed):
+            self._make_due(db, project.source_id)
         if after.notes_from != project.notes_from:
             db.execute(
                 """
@@ -6901,6 +6916,14 @@ class Projects(_Part):
             self._skip_deliveries(db, after)
         if after.hold_days != project.hold_days:
             self._db.send_wakeup.set()
+
+    def _make_due(self, db: sqlite3.Connection, source_id: int) -> None:
+        """Have a source checked at once: of what runs now another kind of tags may have to be read."""
+        db.execute(
+            "UPDATE source SET next_check_at = min(next_check_at, ?) WHERE id = ?",
+            (self._db.clock(), source_id),
+        )
+        self._db.check_wakeup.set()
 
     def _skip_deliveries(self, db: sqlite3.Connection, project: Project) -> None:
         """Take what is skipped or muted, or snoozed and without a CVE, out of digests not sent yet."""
@@ -13227,11 +13250,44 @@ def ranked_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[
     return {version: place for place, version in enumerate(sorted(releases, key=rank))}
 
 
+class TagKinds(NamedTuple):
+    """Which kinds of tags of an image are read beside plain ones: those of which one is installed."""
+
+    read: frozenset[str] | None  # now; None: all, as it is no image
+    before: frozenset[str] | None  # by the last check; None: not known
+
+    @classmethod
+    def of(cls, installed: Iterable[str], stored: str | None) -> TagKinds:
+        """Those of the tags that are installed; ``stored``: as of a Source."""
+        before = None if stored is None else frozenset(json.loads(stored))
+        return cls(tag_kinds(installed), before)
+
+    @property
+    def stored(self) -> str | None:
+        return None if self.read is None else compact_json(sorted(self.read))
+
+    def is_read(self, version: str) -> bool:
+        return self.read is None or tag_kinds([version]) <= self.read
+
+    def is_history(self, version: str) -> bool:
+        """Whether such versions are read for the first time: those that there are came out before."""
+        return self.before is not None and not tag_kinds([version]) <= self.before
+
+    @property
+    def are_others(self) -> bool:
+        """Whether other tags are read than before, so that an answer may be another though none changed."""
+        return self.read is not None and self.read != self.before
+
+
+ALL_KINDS = TagKinds(None, None)
+
+
 class _Calendar(NamedTuple):
     """What is believed of dates in one check."""
 
     last: str  # later ones lie ahead
     default: str  # of a release without a date, or whose date lies ahead
+    first: str  # of one that is history
 
 
 def _calendar(known: Mapping[str, Release], listing: Listing, now: float) -> _Calendar:
@@ -13244,15 +13300,18 @@ def _calendar(known: Mapping[str, Release], listing: Listing, now: float) -> _Ca
     listed = [release.date for release in listing.releases if release.date]
     dates = sorted([release.date for release in known.values() if release.date] or listed)
     if dates and dates[len(dates) // 2] > tomorrow:
-        return _Calendar(dates[-1], dates[-1])
+        return _Calendar(dates[-1], default=dates[-1], first=dates[0])
     believed = [date for date in listed if date <= tomorrow]
-    if known or not believed:
-        return _Calendar(tomorrow, timestamp(now))
-    return _Calendar(tomorrow, min(believed))
+    default = timestamp(now) if known or not believed else min(believed)
+    return _Calendar(tomorrow, default, first=dates[0] if known and dates else default)
 
 
 def _new_releases(
-    known: Mapping[str, Release], listing: Listing, calendar: _Calendar, rules: VersionRules
+    known: Mapping[str, Release],
+    listing: Listing,
+    calendar: _Calendar,
+    rules: VersionRules,
+    kinds: TagKinds,
 ) -> list[Release]:
     """The listed releases that were not known, dated, oldest first.
 
@@ -13269,11 +13328,12 @@ def _new_releases(
         is_low = lowest is not None and rules.order(listed.version) < lowest
         if is_low and not listed.date:
             continue
+        own_date = calendar.first if kinds.is_history(listed.version) else calendar.default
         is_dated = listed.date is not None and listed.date <= calendar.last
         new.append(
             Release(
                 version=listed.version,
-                date=listed.date if is_dated else calendar.default,
+                date=listed.date if is_dated else own_date,
                 is_dated=is_dated,
                 is_prerelease=listed.is_prerelease,
                 cve=listed.cve,
@@ -13345,7 +13405,7 @@ def _changed_release(before: Release, listed: ListedRelease, change: str) -> Rel
     return dataclasses.replace(before, **changes) if changes else before
 
 
-def _gone_versions(known: Mapping[str, Release], listing: Listing) -> list[str]:
+def _gone_versions(known: Mapping[str, Release], listing: Listing, kinds: TagKinds) -> list[str]:
     """The known versions that are no longer there, by a listing that has all that is."""
     if len(listing.releases) >= RELEASE_LIMIT:  # others were left out
         return []
@@ -13353,7 +13413,7 @@ def _gone_versions(known: Mapping[str, Release], listing: Listing) -> list[str]:
     return [
         version
         for version, before in known.items()
-        if _was_listed(before, listing) and version not in there
+        if _was_listed(before, listing) and version not in there and kinds.is_read(version)
     ]
 
 
@@ -13409,9 +13469,11 @@ def _news_since(known: Mapping[str, Release], listing: Listing) -> str:
     return min((release.date or "" for release in known.values()), default="")
 
 
-def has_releases(known: Mapping[str, Release]) -> bool:
+def has_releases(known: Mapping[str, Release], kinds: TagKinds) -> bool:
     """Whether a project has releases: then an answer that lists none is a fault of that answer."""
-    return any(release.gone_at is None for release in known.values())
+    return any(
+        release.gone_at is None and kinds.is_read(release.version) for release in known.values()
+    )
 
 
 def news_of(release: Release, change: str = NEW) -> News:
@@ -13427,11 +13489,15 @@ def _listed_news(release: Release, listed: ListedRelease, change: str) -> News:
 
 @each_read_once()
 def compare(
-    known: Mapping[str, Release], listing: Listing, now: float, rules: VersionRules = GENERIC
+    known: Mapping[str, Release],
+    listing: Listing,
+    now: float,
+    rules: VersionRules = GENERIC,
+    kinds: TagKinds = ALL_KINDS,
 ) -> tuple[dict[str, Release], list[News]]:
     """``(what is known after a check, what of it is news)``; what is new comes last, oldest first."""
     calendar = _calendar(known, listing, now)
-    new = {one.version: one for one in _new_releases(known, listing, calendar, rules)}
+    new = {one.version: one for one in _new_releases(known, listing, calendar, rules, kinds)}
     after, changes = dict(known), dict[str, str]()
     for listed in reversed(listing.releases):
         before = known.get(listed.version)
@@ -13440,7 +13506,7 @@ def compare(
             after[listed.version] = _changed_release(before, listed, change)
             if change:
                 changes[listed.version] = change
-    for version in _gone_versions(known, listing):
+    for version in _gone_versions(known, listing, kinds):
         after[version] = dataclasses.replace(known[version], gone_at=now)
     for version in _surplus(known, listing, len(new)):
         del after[version]
@@ -13450,7 +13516,9 @@ def compare(
     if after != known or any(release.place is None for release in known.values()):
         after = _with_places(after, rules)
     since = _news_since(known, listing)
-    changes |= {version: NEW for version, one in new.items() if (one.date or "") >= since}
+    for version, release in new.items():
+        if (release.date or "") >= since and not kinds.is_history(version):
+            changes[version] = NEW
     by_version = {listed.version: listed for listed in listing.releases}
     news = [
         _listed_news(after[version], by_version[version], change)
@@ -14203,9 +14271,19 @@ def is_excluded(project: Project, release: JudgedRelease) -> bool:
     )
 
 
-def news_for(project: Project, news: Iterable[News], verdicts: RuleResult) -> list[News]:
-    """What of the news of a check a project does not exclude."""
-    return [release for release in news if _is_wanted(project, release, verdicts)]
+def news_for(
+    project: Project,
+    news: Iterable[News],
+    verdicts: RuleResult,
+    rules: VersionRules = GENERIC,
+) -> list[News]:
+    """What of the news of a check a project does not exclude. Of an image that are tags of other kinds than
+    what runs, which may be read as they run for another account."""
+    wanted = [release for release in news if _is_wanted(project, release, verdicts)]
+    if not rules.is_image:
+        return wanted
+    tags = [installation.version for installation in project.installed]
+    return [release for release in wanted if not is_left_out(release.version, tags)]
 
 
 def as_announced(news: Iterable[News], announced: Mapping[str, bool]) -> list[News]:
@@ -15762,7 +15840,9 @@ class Tracker(Worker):
         conversation = _Conversation(self.fetcher, source, large)
         # Read when it is needed: where nothing has changed that is rare, and a check takes half the CPU time.
         read_known = functools.cache(lambda: self.store.releases.known(source.id))
-        listing = self._list(source, provider, conversation, read_known)
+        installed = self._installed_tags(source, provider)
+        kinds = self._kinds_of(source, provider, installed)
+        listing = self._list(source, provider, conversation, read_known, installed, kinds)
         interval = self._interval_of(source) * (1 + self._jitter() / 10)
         result = CheckResult(
             self._clock() + interval, source.etag_url, source.etag, conversation.quota_left
@@ -15770,11 +15850,25 @@ class Tracker(Worker):
         if listing is None:
             return self._record(source, result, [])
         known, versions = read_known(), provider.dialect.versions
-        after, news = compare(known, listing, self._clock(), versions.of(source.name))
-        result = dataclasses.replace(result, before=known, after=after)
+        after, news = compare(known, listing, self._clock(), versions.of(source.name), kinds)
+        result = dataclasses.replace(result, before=known, after=after, tag_kinds=kinds.stored)
         if provider.dialect.has_images:
             result = self._with_notes_chosen(source, provider, conversation, result)
         return self._decide(source, provider, listing, news, result)
+
+    def _installed_tags(self, source: Source, provider: Provider) -> set[str]:
+        """The tags of an image that run somewhere; of no image none."""
+        tags = set[str]()
+        if provider.dialect.has_images:
+            for project in self.store.projects.with_rules(source.id):
+                tags |= {installation.version for installation in project.installed}
+        return tags - {""}
+
+    @staticmethod
+    def _kinds_of(source: Source, provider: Provider, installed: Collection[str]) -> TagKinds:
+        if not provider.dialect.has_images:
+            return ALL_KINDS
+        return TagKinds.of(installed, source.tag_kinds)
 
     def _list(
         self,
@@ -15782,16 +15876,16 @@ class Tracker(Worker):
         provider: Provider,
         conversation: _Conversation,
         read_known: Callable[[], Mapping[str, Release]],
+        installed: Collection[str],
+        kinds: TagKinds,
     ) -> Listing | None:
         """What the provider lists; None where nothing has changed."""
-        kept, installed = self._kept.pop(source.id, {}), set[str]()
-        if provider.dialect.has_images:
-            for project in self.store.projects.with_rules(source.id):
-                installed |= {installation.version for installation in project.installed}
+        kept = self._kept.pop(source.id, {})
         # That of a forge's releases says nothing about its tags, so once a day it is ignored.
         is_old = (source.succeeded_at or 0.0) // DAY != self._clock() // DAY
         is_of_releases = "/releases?" in (source.etag_url or "")
         is_ignored = _lacks_labels(source, provider) or (is_old and is_of_releases)
+        is_ignored = is_ignored or kinds.are_others
         listing = self._listed(
             provider,
             provider_token(self._settings, provider),
@@ -15804,12 +15898,12 @@ class Tracker(Worker):
                 source.etag_url,
                 None if is_ignored else source.etag,
                 kept,
-                installed - {""},
+                installed,
             ),
         )
         if kept:
             self._kept[source.id] = kept
-        if listing and not listing.releases and has_releases(read_known()):
+        if listing and not listing.releases and has_releases(read_known(), kinds):
             raise ProviderError(f"{provider.title} lists no releases of {source.name} now")
         return listing
 
@@ -15887,7 +15981,7 @@ class Tracker(Worker):
             fixes |= {release.version for release in own_news}
             events += release_events(
                 dataclasses.replace(subscriber, project=own.project),
-                news_for(own.project, own_news, own),
+                news_for(own.project, own_news, own, provider.dialect.versions),
                 provider,
                 self._clock(),
                 self._settings,

@@ -12129,6 +12129,64 @@ def test_tags_rebuilt_together_are_one_message(world, listen):
     ]  # no image
 
 
+@pytest.mark.parametrize("has_dates", [True, False])
+def test_tags_of_a_kind_that_is_read_the_first_time_are_history(world, listen, has_dates):
+    """After a tag for one architecture was set as installed, its sixty old ones were news, for other accounts, too;
+    where the registry said 304, they were not read at all."""
+    names = [f"{major}.0{half}" for major in range(1, 6) for half in ("", "-arm64", "-amd64")]
+
+    def answer(seen: Seen) -> Any:
+        etag = f'"{len(names)}"'
+        if seen.headers.get("if-none-match") == etag:
+            return 304
+        tags = [
+            {"name": name, "digest": f"sha256:{name}"}
+            | ({"tag_last_pushed": f"20{name[0]:0>2}-01-01T00:00:00Z"} if has_dates else {})
+            for name in names
+        ]
+        return 200, {"next": None, "results": tags}, {"ETag": etag}
+
+    hub = listen(answer)
+    clock = Clock(moment("2026-06-10T09:00:00+02:00"))
+    tracker = world.tracker(rt.Settings(provider=(f"hub=dockerhub:{hub.url}",)), lambda: clock.now)
+    world.store.database.clock = lambda: clock.now
+    other = add_account(world)
+    hooks = {world.account.id: world.webhook("http://127.0.0.1:9/")}
+    hooks[other.id] = a_hook(world.store, other)
+    for account in (world.account, other):
+        project, source = world.store.projects.add(account.id, "hub", "o/i", "o/i", {})
+    (mine,) = world.store.projects.page(world.account.id, "name", False)[0]
+    found = tracker.store.releases.known
+
+    def heard(account_id: str) -> list[str]:
+        entries = world.store.outbox.history(account_id, destination_id=hooks[account_id].id)
+        return sorted(entry.version for entry in entries)
+
+    check_now(tracker, source.id)
+    assert [*found(source.id)] == ["5.0", "4.0", "3.0", "2.0", "1.0"]
+    clock.now += rt.HOUR
+    runs = rt.Installation("nas", "4.0-arm64")
+    world.store.projects.update(world.account.id, [mine.id], {"installed": (runs,)})
+    assert world.store.sources.get(source.id).next_check_at == clock.now  # due at once
+    check_now(tracker, source.id)
+    assert {"1.0-arm64", "5.0-arm64"} <= {*found(source.id)} and "5.0-amd64" not in found(source.id)
+    assert heard(world.account.id) == heard(other.id) == []
+    (now_mine,) = world.store.projects.get(world.account.id, mine.id).installed
+    assert (now_mine.state, now_mine.newest) == ("behind", "5.0-arm64")
+    assert now_mine.since < rt.timestamp(clock.now - rt.MINUTE)
+    hub.seen.clear()
+    clock.now += rt.HOUR
+    check_now(tracker, source.id)
+    assert [seen.headers.get("if-none-match") for seen in hub.seen] == [f'"{len(names)}"']
+    names += ["6.0", "6.0-arm64"]
+    check_now(tracker, source.id)
+    assert (heard(world.account.id), heard(other.id)) == (["6.0-arm64"], ["6.0"])
+    world.store.projects.update(world.account.id, [mine.id], {"installed": ()})
+    names += ["7.0"]
+    check_now(tracker, source.id)  # they are not read any more, which says nothing of them
+    assert not any(release.is_withdrawn for release in found(source.id).values())
+
+
 def test_history_is_rewritten_when_more_than_half_of_it_changes():
     for known, updated, is_rewritten in [
         (2000, 2000, True),
