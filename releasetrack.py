@@ -1292,54 +1292,112 @@ def version_steps(versions: Collection[str], known: Iterable[str]) -> dict[str, 
     return steps
 
 
+_ANY_BEHIND = "*"  # in place of the numbers behind the third
+# A last number that the release may not have, as in 4.7.0 and 26.05.20260608.
+_ZERO_OR_DAY = re.compile("0|20[0-9]{6}")
+
+
+class _NamedRelease(NamedTuple):
+    version: str
+    parts: VersionParts
+    product: str  # what stands before the numbers; "" where that says nothing
+
+
+_SameKey = tuple[tuple[Any, ...], tuple[tuple[int, str, int], ...], frozenset[str]]
+
+
+def _same_key(parts: VersionParts, numbers: tuple[Any, ...]) -> _SameKey:
+    """What a tag and its release have in common: the numbers, and the stage behind or before them."""
+    words_before = frozenset(PRERELEASE_WORDS.keys() & _TOKEN.findall(parts.before))
+    return numbers, parts.stages, words_before
+
+
+def _same_keys(tag: VersionParts) -> list[_SameKey]:
+    """The keys under which the release of a tag may be found, by its own numbers first."""
+    numbers = tag.numbers
+    keys = [_same_key(tag, numbers)]
+    if _ZERO_OR_DAY.fullmatch(str(numbers[-1])):
+        keys.append(_same_key(tag, numbers[:-1]))
+    keys.append(_same_key(tag, (*numbers, _ANY_BEHIND)))
+    return keys
+
+
+def _named_releases(
+    releases: Iterable[str], names: Iterable[str]
+) -> dict[_SameKey, list[_NamedRelease]]:
+    own_names = {"", *(IMAGES.of(name).own_name for name in names)}
+    by_key = dict[_SameKey, list[_NamedRelease]]()
+    for version in releases:
+        parts = version_parts(unquote(version))
+        name = parts.name.replace("-", "")
+        release = _NamedRelease(version, parts, "" if name in own_names else name)
+        for numbers in (parts.numbers, (*parts.numbers[:3], _ANY_BEHIND)):
+            by_key.setdefault(_same_key(parts, numbers), []).append(release)
+    return by_key
+
+
+def _fixed_tags(tags: Mapping[str, VersionParts]) -> list[str]:
+    """The tags whose numbers no other one continues: 3.7 moves where there is 3.7.9."""
+    continued = set[tuple[int, ...]]([()])
+    for parts in tags.values():
+        continued.update(parts.numbers[:count] for count in range(len(parts.numbers)))
+    return [tag for tag, parts in tags.items() if parts.numbers not in continued]
+
+
+def _product_of(found: Iterable[Collection[str]]) -> str:
+    """Which of a repository's products an image is. ``found``: of each of its versions the products that have it.
+
+    The repository's own, "", where that has half of them; else the one that has most. So helm-1.2.0 is no
+    release of an image whose others have no name before their numbers.
+    """
+    by_version = [products for products in found if products]
+    counts = Counter(itertools.chain.from_iterable(by_version))
+    if not counts or counts[""] * 2 >= len(by_version):
+        return ""
+    product, count = counts.most_common(1)[0]
+    return product if count * 2 > len(by_version) else ""
+
+
+def _best_release(tag: str, parts: VersionParts, fitting: Iterable[_NamedRelease]) -> str:
+    """Of the releases that fit a tag the one called like it, else that with least before its numbers."""
+
+    def distance(release: _NamedRelease) -> tuple[bool, bool, int]:
+        return release.version != tag, release.version != f"v{tag}", len(release.parts.before)
+
+    of_its_build = [
+        release
+        for release in fitting
+        if not parts.counter or release.parts.counter in ((), parts.counter)
+    ]
+    return min(of_its_build, key=distance).version if of_its_build else ""
+
+
 def same_releases(
     tags: Iterable[str], releases: Iterable[str], names: Iterable[str]
 ) -> dict[str, str]:
     """By an image's tag its release in a repository, of ``releases``, newest first: one with the same numbers
-    and stage, never the nearest. Of several the one called like the tag, then like one of ``names``, then the
-    one with least before its numbers, then the newest. A tag whose numbers others continue moves: none."""
-
-    def key_of(one: VersionParts, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
-        return numbers, one.stages, frozenset(PRERELEASE_WORDS.keys() & _TOKEN.findall(one.before))
-
-    own = {"", *(IMAGES.of(name).own_name for name in names)}
-    there, found = dict[Any, list[tuple[str, VersionParts]]](), dict[str, str]()
-    for release in releases:
-        parts = version_parts(unquote(release))
-        for numbers in (parts.numbers, (*parts.numbers[:3], "*")):
-            there.setdefault(key_of(parts, numbers), []).append((release, parts))
-    read = {tag: IMAGES.parts(tag) for tag in tags}
-    continued = {
-        (),
-        *(mine.numbers[:at] for mine in read.values() for at in range(len(mine.numbers))),
+    and stage, never the nearest. Of several products there only one counts; of several releases the one
+    called like the tag, then the one with least before its numbers, then the newest. ``names``: of the image
+    and the repository, which say nothing before the numbers."""
+    by_key = _named_releases(releases, names)
+    parts_of = {tag: IMAGES.parts(tag) for tag in tags}
+    keys_of = {tag: _same_keys(parts_of[tag]) for tag in _fixed_tags(parts_of)}
+    products = {
+        keys[0]: {release.product for release in by_key.get(keys[0], ())}
+        for keys in keys_of.values()
     }
-    for tag, mine in read.items():
-        last = str(mine.numbers[-1]) if mine.numbers else ""
-        cut = (
-            mine.numbers[:-1] if re.fullmatch("0|20[0-9]{6}", last) else ()
-        )  # 4.7.0, 26.05.20260608
-        for numbers in (
-            (mine.numbers, cut, (*mine.numbers, "*")) if mine.numbers not in continued else ()
-        ):
-            fit = [
-                one
-                for one in there.get(key_of(mine, numbers), ())
-                if not mine.counter or one[1].counter in ((), mine.counter)
-            ]
-            if fit and (numbers == mine.numbers or len({parts.name for _, parts in fit}) == 1):
-                found.setdefault(
-                    tag,
-                    min(
-                        fit,
-                        key=lambda one: (
-                            one[0] != tag,
-                            one[0] != f"v{tag}",
-                            one[1].name.replace("-", "") not in own,
-                            len(one[1].before),
-                        ),
-                    )[0],
-                )
-    return found
+    product = _product_of(products.values())
+    same = dict[str, str]()
+    for tag, keys in keys_of.items():
+        for key in keys:
+            fitting = by_key.get(key, [])
+            is_sure = key == keys[0] or len({release.parts.name for release in fitting}) == 1
+            of_product = [release for release in fitting if release.product == product]
+            best = _best_release(tag, parts_of[tag], of_product) if is_sure else ""
+            if best:
+                same[tag] = best
+                break
+    return same
 
 
 # == values ====================================================================
@@ -13537,6 +13595,64 @@ class Noted(NamedTuple):
     releases: Mapping[str, Release] = {}
 
 
+class _Match(NamedTuple):
+    """A version of an image that is in a repository."""
+
+    place: int  # of its release, the newest first
+    is_near: bool | None  # whether that came when the tag did; None: one of them has no date
+
+
+_MATCHED_VERSIONS = 20  # of an image, the newest, by which a repository is judged
+_NEAR = 30 * DAY
+_MATCHES_WITHOUT_DATES = 5  # that are enough where most versions are there
+
+
+def _match(tag: Release, release: Release, place: int) -> _Match:
+    if not (tag.is_dated and tag.date and release.is_dated and release.date):
+        return _Match(place, None)
+    return _Match(place, abs(instant_of(tag.date) - instant_of(release.date)) <= _NEAR)
+
+
+def _matches(
+    ranked: Iterable[Release], releases: Mapping[str, Release], same: Mapping[str, str]
+) -> list[_Match | None]:
+    """Of the newest versions of an image whether each is in a repository, by the tag that shows it best."""
+    places = {version: place for place, version in enumerate(releases)}
+    by_version = dict[Any, _Match | None]()
+    for tag in ranked:
+        parts, version = version_parts(tag.version), same.get(tag.version)
+        if not parts.numbers:
+            continue
+        best = by_version.setdefault(parts.release, None)
+        if version is None:
+            continue
+        match = _match(tag, releases[version], places[version])
+        if best is None or best.is_near is None or match.is_near:
+            by_version[parts.release] = match
+    return list(by_version.values())[:_MATCHED_VERSIONS]
+
+
+def _is_believed(versions: Sequence[_Match | None]) -> bool:
+    """Whether a repository that a label names is an image's: a base image may have left the label there.
+
+    Two versions have to be there in the same order, and their releases within a month of the tags. Low numbers
+    are everywhere: 1.0.0 and 1.1.0 alone say nothing. Where there are no dates most versions have to match.
+    """
+    matches = [match for match in versions if match]
+    if not any(newer.place < older.place for newer, older in itertools.pairwise(matches)):
+        return False
+    dated = [match for match in matches if match.is_near is not None]
+    if len(dated) >= 2:
+        return len([match for match in dated if match.is_near]) >= 2
+    return len(matches) >= _MATCHES_WITHOUT_DATES and len(matches) * 4 >= len(versions) * 3
+
+
+def _linked(release: Release, url: str) -> Release:
+    """A release with a link to its notes in place of a note."""
+    link = f'<p><a href="{html.escape(url)}">Release notes</a></p>'
+    return dataclasses.replace(release, note=Note(release.version, link, url, mark=-1))
+
+
 @each_read_once()
 def noted_releases(
     image: Mapping[str, Release],
@@ -13545,36 +13661,28 @@ def noted_releases(
     is_sure: bool,
     link_of: Callable[[str], str],
 ) -> tuple[dict[str, Release], str]:
-    """The ``releases`` and the ``state`` of a Noted. Unless it is sure, they are believed only if of the last
-    20 versions two come in the same order there, and with notes. A tag that moves is what has its digest."""
-    releases = {version: one for version, one in releases.items() if not one.gone_at}
-    found = same_releases(image, releases, names)
-    digests = {image[tag].content or tag: version for tag, version in found.items()}
-    places, last = {version: at for at, version in enumerate(releases)}, dict[Any, int | None]()
-    ranked = sorted(image, key=lambda tag: -(image[tag].place or 0))
-    for tag in ranked:
-        if (parts := version_parts(tag)).numbers and last.get(parts.release) is None:
-            last[parts.release] = places.get(found.get(tag, ""))
-    there = [at for at in itertools.islice(last.values(), 20) if at is not None]
-    has_text = any(one.has_note for one in releases.values())
-    if not (there if is_sure else any(one < another for one, another in itertools.pairwise(there))):
+    """The ``releases`` and the ``state`` of a Noted. Unless it is sure, they are believed only if enough of the
+    newest versions match, and with notes. A tag that moves is what has its digest."""
+    there = {version: release for version, release in releases.items() if not release.gone_at}
+    same = same_releases(image, there, names)
+    ranked = sorted(image.values(), key=lambda release: -(release.place or 0))
+    versions = _matches(ranked, there, same)
+    if not (any(versions) if is_sure else _is_believed(versions)):
         return (
             {},
             "not used, as too few of its releases match; choose it in Options if it is the right one",
         )
-    linked = {
-        one: dataclasses.replace(
-            releases[one],
-            note=Note(one, f'<p><a href="{html.escape(url)}">Release notes</a></p>', url, mark=-1),
-        )
-        for one in {*found.values()}
-        for url in [link_of(one)]
-    }
-    return {
-        tag: linked[one]
-        for tag in ranked
-        if (has_text or is_sure) and (one := found.get(tag) or digests.get(image[tag].content, ""))
-    }, "" if has_text else ("links only" if is_sure else "no notes there")
+    has_text = any(release.has_note for release in there.values())
+    if not has_text and not is_sure:
+        return {}, "no notes there"
+    linked = {version: _linked(there[version], link_of(version)) for version in {*same.values()}}
+    by_digest = {image[tag].content: version for tag, version in same.items() if image[tag].content}
+    noted = dict[str, Release]()
+    for release in ranked:
+        version = same.get(release.version) or by_digest.get(release.content)
+        if version:
+            noted[release.version] = linked[version]
+    return noted, "" if has_text else "links only"
 
 
 def state_of_notes(source: Source, state: str, releases: Mapping[str, Release]) -> str:

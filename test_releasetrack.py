@@ -14956,6 +14956,27 @@ def test_tags_of_images_are_matched_with_releases():
         ("2026.2.6", "version%2F2026.2.6", {"2026.2.6": "version%2F2026.2.6"}),
         ("2.3.3", "v2.3.3 2.3.3", {"2.3.3": "2.3.3"}),
         ("", "1.0", {}),
+        # of another product in the same repository
+        (
+            "1.2.0 1.1.0 1.0.0",
+            "helm-1.2.0 v1.1.0 operator-v1.0.0 v1.0.0",
+            {"1.1.0": "v1.1.0", "1.0.0": "v1.0.0"},
+        ),
+        ("1.2.0 1.1.0", "operator/v1.2.0 v1.1.0 operator/v1.1.0", {"1.1.0": "v1.1.0"}),
+        ("2.2.0 2.1.0", "frontend@2.2.0 2.1.0", {"2.1.0": "2.1.0"}),
+        ("1.4.0 1.3.0", "web-1.4.0 api-1.3.0", {}),
+        ("1.2.3", "helm-1.2.3.4 v1.2.2", {}),
+        ("1.2.3 1.2.2", "helm-1.2.3.4 v1.2.2", {"1.2.2": "v1.2.2"}),
+        (
+            "1.3.0 1.2.0 1.1.0",
+            "server-1.3.0 agent-1.3.0 agent-1.2.0 server-1.1.0 server-1.2.0",
+            {"1.3.0": "server-1.3.0", "1.2.0": "server-1.2.0", "1.1.0": "server-1.1.0"},
+        ),
+        (
+            "3.0 2.0 1.0",
+            "mysql-server-3.0 router-3.0 mysql-2.0 router-1.0",
+            {"3.0": "mysql-server-3.0", "2.0": "mysql-2.0"},
+        ),
     ],
 )
 def test_tag_of_an_image_is_never_matched_with_the_nearest_release(tags, releases, found):
@@ -14963,6 +14984,47 @@ def test_tag_of_an_image_is_never_matched_with_the_nearest_release(tags, release
         rt.same_releases(tags.split(), releases.split(), ["library/mysql", "o/mysql-server"])
         == found
     )
+
+
+def dated(versions: str, first: str, **about: Any) -> dict[str, rt.Release]:
+    """Releases a day apart, the newest first; without a day undated ones."""
+    names = versions.split()
+    start = moment(f"{first or '2027-01-01'}T00:00:00Z")
+    return {
+        version: rt.Release(
+            version,
+            rt.timestamp(start + (len(names) - at) * rt.DAY),
+            is_dated=bool(first),
+            place=len(names) - at,
+            **about,
+        )
+        for at, version in enumerate(names)
+    }
+
+
+@pytest.mark.parametrize(
+    "tags, tagged, releases, released, is_used",
+    [
+        ("1.2.0 1.1.0 1.0.0", "2026-03-01", "1.2.0 1.1.0 1.0.0", "2026-03-02", True),
+        ("1.2.0 1.1.0 1.0.0", "2026-03-01", "1.2.0 1.1.0 1.0.0", "2021-03-02", False),  # a base's
+        ("1.2.0 1.1.0 1.0.0", "2026-03-01", "1.2.0 1.1.0", "2026-03-30", True),
+        ("1.2.0 1.1.0 1.0.0", "2026-03-01", "1.2.0 1.1.0", "2026-04-20", False),
+        ("1.2.0 1.1.0 1.0.0", "2026-03-01", "1.2.0", "2026-03-02", False),
+        ("1.2.0 1.1.0", "2026-03-01", "1.1.0 1.2.0", "2026-03-02", False),  # in another order
+        ("1.2.0 1.1.0 1.0.0", "", "1.2.0 1.1.0 1.0.0", "2026-03-02", False),
+        ("1.2.0 1.1.0 1.0.0", "2026-03-02", "1.2.0 1.1.0 1.0.0", "", False),
+        ("5.2.1 5.2.0 5.1.0 5.0.1 5.0.0", "", "5.2.1 5.2.0 5.1.0 5.0.1 5.0.0", "2021-03-02", True),
+        ("6.1 5.2 5.1 5.0 4.9 4.8 4.7 4.6", "", "5.2 5.1 5.0 4.9 4.8", "2021-03-02", False),
+    ],
+)
+def test_repository_that_a_label_names_is_believed_by_dates(
+    tags, tagged, releases, released, is_used
+):
+    """Any two versions in order were enough: 1.0.0 and 1.1.0 are in most repositories, those of base images, too."""
+    image, there = dated(tags, tagged), dated(releases, released, has_note=True)
+    noted, state = rt.noted_releases(image, there, ["me/app", "o/app"], False, "address/{}".format)
+    assert bool(noted) == is_used and state.startswith("not used") != is_used
+    assert rt.noted_releases(image, there, ["me/app", "o/app"], True, "address/{}".format)[0]
 
 
 class Registry:
@@ -14973,6 +15035,7 @@ class Registry:
             str, dict[str, tuple[str, dict[str, str]]]
         ] = {}  # of images, where their labels stand and what they say
         self.builds: dict[str, Any] = {}  # documents by digest
+        self.built_at = "2026-03-01T12:00:00Z"  # as the configurations of images say
         self.listener = listen(self._answer)
         self.address = f"127.0.0.1:{self.listener.port}"
 
@@ -15003,6 +15066,7 @@ class Registry:
             "digest": self._document({
                 "os": "linux",
                 "build": build,
+                "created": self.built_at,
                 "config": {"Labels": of["config"]},
             })
         }
@@ -15123,8 +15187,8 @@ def test_image_gets_the_notes_of_the_repository_that_its_label_names(noting):
         }.items()
     }
     assert (
-        noting.world.store.releases.known(image.source_id)["1.0.0"].date == "2026-03-01T10:00:00Z"
-    )
+        noting.world.store.releases.known(image.source_id)["latest"].date == "2026-03-01T10:02:00Z"
+    ), "its own is not known"
 
 
 def test_image_with_large_labels_gets_notes_of_a_large_repository(noting, caplog):
@@ -15256,6 +15320,25 @@ def test_image_is_asked_for_its_labels_only_where_its_newest_tag_changed(noting)
     assert asked(images[3]) == before and noting.notes(images[3])["1.0"] == "Notes of 1.0"
     registry.push("me/config", "1.2", at="config", source=f"{forge.listener.url}/o/app")
     assert len(asked(images[3])) == len(before) + 6, "its date, and its labels"
+
+
+def test_image_does_not_get_the_notes_of_the_base_whose_label_it_has(noting):
+    """It got them where the base has such low numbers, too, with their CVEs, which pass holds and quiet hours."""
+    registry, forge = noting.registry, noting.forge
+    forge.publish(
+        "base/alpine",
+        *("1.0.0", "1.1.0", "1.2.0"),
+        body="Fixes CVE-2021-1111",
+        published_at="2021-03-01T10:00:00Z",
+    )
+    label = f"{forge.listener.url}/base/alpine"
+    registry.push("me/app", "1.0.0", "1.1.0", "1.2.0", source=label)
+    image = noting.add("me/app")
+    assert not noting.notes(image)
+    assert noting.state(image).startswith("not used, as too few of its releases match")
+    registry.push("me/app", "1.3.0", source=label)
+    forge.publish("base/alpine", "1.3.0", body="Fixes CVE-2026-1111")
+    assert noting.check(image) == ["1.3.0"] and "cve" not in noting.heard[0], "one match"
 
 
 @pytest.mark.parametrize(
@@ -15593,6 +15676,7 @@ def test_late_note_is_in_messages_that_wait(noting):
     forge.publish("o/app", "v1.0.0", "v1.1.0")
     registry.push("me/app", "1.0.0", "1.1.0", source=f"{forge.listener.url}/o/app")
     image, hook = noting.add("me/app", hold_days=3), world.webhook("http://127.0.0.1:9/")
+    registry.built_at = ""
     registry.push("me/app", "1.2.0", source=f"{forge.listener.url}/o/app")
     assert noting.check(image) == ["1.2.0"] and "note" not in noting.heard[0]
     found_at = noting.clock.now
