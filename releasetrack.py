@@ -1628,22 +1628,31 @@ def time_zone_of(name: str) -> datetime.tzinfo:
         raise ValueError(f"a time zone such as Europe/Berlin; {name[:60]!r} is unknown") from None
 
 
+_LEAST_EPOCH_SECONDS, _LEAST_MILLISECONDS = 1e8, 1e11  # that stand for an instant: 1973
+
+
+def wait_of_number(number: float, now: float) -> float:
+    """Seconds until what a header says: some servers send seconds to wait, others an instant, as seconds or
+    milliseconds since the epoch. No number of seconds to wait is as large."""
+    if number > _LEAST_MILLISECONDS:
+        return number / 1000 - now
+    return number - now if number > _LEAST_EPOCH_SECONDS else number
+
+
 def retry_after_seconds(header: str | None, now: float) -> float:
     """Seconds that a Retry-After header asks for, at most a day; 0 without a valid one.
-    https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3: seconds, or an HTTP date."""
+
+    https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3: seconds, or an HTTP date.
+    """
     text = (header or "").strip()
+    wait = 0.0
     with contextlib.suppress(ValueError, TypeError, IndexError, OverflowError):
-        wait = (
-            float(text)
-            if re.fullmatch("[0-9]{1,20}", text)
-            else email.utils
-            .parsedate_to_datetime(text)
-            .replace(tzinfo=datetime.timezone.utc)
-            .timestamp()
-            - now
-        )
-        return max(0.0, min(wait, DAY))
-    return 0.0
+        if re.fullmatch("[0-9]{1,20}", text):
+            wait = wait_of_number(float(text), now)
+        else:
+            date = email.utils.parsedate_to_datetime(text)
+            wait = date.replace(tzinfo=datetime.timezone.utc).timestamp() - now
+    return max(0.0, min(wait, DAY))
 
 
 def read_json(body: bytes | bytearray) -> Any:
@@ -2336,6 +2345,7 @@ class Project(Value):
     revision: int = dataclasses.field(
         default=0, compare=False
     )  # of all that its rules are applied to
+    added_at: float = dataclasses.field(default=0.0, compare=False)
 
     @classmethod
     def blank(cls, account_id: str, provider: str, name: str, source_id: int = 0) -> Project:
@@ -2506,7 +2516,7 @@ class Source(Health):
     key: str  # identifies it there, however the name is spelled
     name: str
     failures: int  # since the last success
-    failing_since: float | None
+    failing_since: float | None  # the first check without releases since then, whatever the reason
     alert_sent: bool  # its accounts were notified that it keeps failing
     etag_url: str | None  # the request that ``etag`` belongs to
     etag: str | None  # of its answer; or that one's Last-Modified, where it had no ETag
@@ -6575,8 +6585,7 @@ class Sources(_Part):
                    etag_url = iif(:is_success, :etag_url, etag_url), etag = iif(:is_success, :etag, etag),
                    tag_kinds = iif(:is_success, coalesce(:tag_kinds, tag_kinds), tag_kinds),
                    failures = iif(:is_success, 0, failures + :counts),
-                   failing_since = iif(
-                       :is_success, NULL, coalesce(failing_since, iif(:counts, :now, NULL))),
+                   failing_since = iif(:is_success, NULL, coalesce(failing_since, :now)),
                    missing_since = iif(
                        :is_success, NULL, coalesce(missing_since, iif(:is_not_found, :now, NULL))),
                    is_missing = NOT :is_success AND (is_missing
@@ -8590,8 +8599,8 @@ def requested_wait(headers: Mapping[str, str]) -> float:
         now = time.time()
     wait = retry_after_seconds(headers.get("retry-after"), now)
     reset = headers.get("x-ratelimit-reset") or headers.get("ratelimit-reset") or ""
-    if not wait and re.fullmatch(r"[0-9]{1,12}", reset):
-        wait = float(reset) - (now if float(reset) > 10**8 else 0)
+    if not wait and re.fullmatch(r"[0-9]{1,14}", reset):
+        wait = wait_of_number(float(reset), now)
     return max(wait, 0.0)
 
 
@@ -14394,6 +14403,28 @@ def news_for(
     return [release for release in wanted if not is_left_out(release.version, tags)]
 
 
+def news_since_added(
+    news: Iterable[News], project: Project, succeeded_at: float | None, now: float
+) -> list[News]:
+    """What of the news of a check came out after a project was added. ``succeeded_at``: the check before.
+
+    What a check finds that is the first to succeed since then may be older: its date decides. What has none
+    is history where no check had succeeded; else it came after that one.
+    """
+    is_new_here = succeeded_at is None or succeeded_at < project.added_at <= now
+    if not is_new_here:
+        return [*news]
+    since, until = timestamp(project.added_at), timestamp(now + DAY)
+    own = list[News]()
+    for release in news:
+        is_of_date = release.change == NEW and release.is_dated
+        if is_of_date and since < (release.date or "") <= until:
+            own.append(release)
+        elif not is_of_date and succeeded_at is not None:
+            own.append(release)
+    return own
+
+
 def as_announced(news: Iterable[News], announced: Mapping[str, bool]) -> list[News]:
     """The news of a check as they are to a project. ``announced``: by version whether a notification of it
     was sent; what is in it and was not sent waits.
@@ -15198,6 +15229,40 @@ def advice_event(
     )
 
 
+def withdrawn_event(
+    subscriber: Subscriber, before: Project, now: float, settings: Settings
+) -> Event | None:
+    """What is sent where a version that runs was withdrawn, as a check has found; None where none was.
+
+    ``before``: the subscriber's project as it was compared before that.
+    """
+    project, were = subscriber.project, set[tuple[str, str]]()
+    for installation in before.installed:
+        if installation.is_withdrawn:
+            were.add((installation.place, installation.version))
+    withdrawn = [
+        installation
+        for installation in project.installed
+        if installation.is_withdrawn and (installation.place, installation.version) not in were
+    ]
+    if not withdrawn:
+        return None
+    versions = ", ".join(dict.fromkeys(installation.shown for installation in withdrawn))
+    lines = [
+        f"You run {installation.shown} on {installation.place}"
+        if installation.place
+        else f"You run {installation.shown}"
+        for installation in withdrawn
+    ]
+    lines.append("Its provider no longer lists it: it was deleted or yanked there. Find out why.")
+    heading = f"{project.name} {versions} was withdrawn"
+    body = notice_body(subscriber, timestamp(now), heading=heading, lines=lines)
+    recipients = recipients_of(
+        subscriber, None, now, settings, are_webhooks=False, is_gathered=True
+    )
+    return Event(project.id, body, "", recipients, "summary")
+
+
 def report_event(
     destination: Destination,
     account: Account,
@@ -15264,13 +15329,16 @@ def check_failure(
 
 
 def should_alert(source: Source, failure: CheckResult, now: float) -> bool:
+    """Whether accounts are notified, once, that a source keeps failing.
+
+    Also where its provider asks to wait each time, as with status 429: no such check counts as a failure,
+    but for days there was no success.
+    """
     times, seconds = FAILURE_ALERT_AFTER
-    return (
-        failure.counts
-        and not source.alert_sent
-        and source.failures + 1 >= times
-        and now - (source.failing_since or now) >= seconds
-    )
+    if source.alert_sent or source.failing_since is None:
+        return False
+    are_enough = not failure.counts or source.failures + 1 >= times
+    return are_enough and now - source.failing_since >= seconds
 
 
 def outcome(
@@ -16038,10 +16106,13 @@ class Tracker(Worker):
     ) -> tuple[list[Event], list[News]]:
         """Record a result, with the verdicts and events that follow from it; as of ``_check``."""
         known, verdicts = result.before, dict[str, RuleResult]()
+        withdrawn = list[Event]()
         if result.after != known:
             waits_until = time.monotonic() + _PATTERNS_WAIT  # in all
             for project in self.store.projects.with_rules(source.id):
-                verdicts[project.id] = self._verdicts(project, provider, result.after, waits_until)
+                verdict = self._verdicts(project, provider, result.after, waits_until)
+                verdicts[project.id] = verdict
+                withdrawn += self._withdrawn_events(project, verdict.project)
         gap = gap_of(listing, known, provider, provider_token(self._settings, provider))
         waiting, events = list[WaitingTag](), list[Event]()
         if source.succeeded_at is not None and not gap:
@@ -16055,13 +16126,25 @@ class Tracker(Worker):
             etag_url=answer.asked if answer else None,
             etag=headers.get("etag") or headers.get("last-modified"),
             verdicts=verdicts,
-            events=events,
+            events=[*withdrawn, *events],
             waiting=waiting,
             renamed=self._renamed(provider, source, listing),
             news=[release.version for release in news],
             final_now=[release.version for release in news if release.change == FINAL],
         )
         return self._record(source, result, news)
+
+    def _withdrawn_events(self, before: Project, after: Project) -> list[Event]:
+        """The event of what runs and was withdrawn, as a list, which is mostly empty."""
+        if not any(installation.is_withdrawn for installation in after.installed):
+            return []
+        events = list[Event]()
+        for subscriber in self.store.projects.subscribers(before.source_id, before.id):
+            about = dataclasses.replace(subscriber, project=after)
+            event = withdrawn_event(about, before, self._clock(), self._settings)
+            if event:
+                events.append(event)
+        return events
 
     def _events(
         self,
@@ -16073,20 +16156,19 @@ class Tracker(Worker):
         gap: str,
     ) -> tuple[list[News], list[Event]]:
         """``(what of the news is none of a rewritten history, the events for the projects)``."""
-        if source.succeeded_at is None:  # what was released before the first check is history
-            return [], []
         is_rewritten = not provider.dialect.has_images and is_history_rewritten(known, news)
         if is_rewritten:
             log.info("source %s/%s: history rewritten", source.provider, source.name)
         announced = self.store.outbox.announced(
             source.id, [release.version for release in news if release.change != NEW]
         )
-        events, fixes = list[Event](), set[str]()
+        events, heard = list[Event](), set[str]()  # versions that are news for a project
         for subscriber in self.store.projects.subscribers(source.id) if news else ():
             project_id = subscriber.project.id
             own = verdicts.get(project_id, RuleResult(subscriber.project))
-            own_news = as_announced(news, announced.get(project_id, {}))
-            fixes |= {release.version for release in own_news}
+            since = news_since_added(news, subscriber.project, source.succeeded_at, self._clock())
+            own_news = as_announced(since, announced.get(project_id, {}))
+            heard |= {release.version for release in own_news}
             events += release_events(
                 dataclasses.replace(subscriber, project=own.project),
                 news_for(own.project, own_news, own, provider.dialect.versions),
@@ -16098,8 +16180,10 @@ class Tracker(Worker):
             )
         kept = list[News]()
         for release in news:
-            is_named_in_waiting = release.change == FIX and release.version not in fixes
-            if not is_named_in_waiting and not (is_rewritten and release.change == UPDATED):
+            # Others, as of a source that only gives its notes to an image, are news whoever tracks it.
+            must_be_heard = release.change == FIX or source.succeeded_at is None
+            is_history = must_be_heard and release.version not in heard
+            if not is_history and not (is_rewritten and release.change == UPDATED):
                 kept.append(release)
         return kept, events
 

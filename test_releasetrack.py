@@ -1884,7 +1884,10 @@ def test_retry_after_is_seconds_or_a_date_and_at_most_a_day(monkeypatch):
         ("3", 3),
         (" 120 ", 120),
         ("0", 0),
-        ("1000000000", rt.DAY),
+        ("90000000", rt.DAY),
+        ("1767225640", 40),  # an instant, as Docker Hub sent it
+        ("1767225640000", 40),  # in milliseconds
+        ("1000000000", 0),
         ("Thu, 01 Jan 2026 00:01:00 GMT", 60),
         ("Thursday, 01-Jan-26 00:01:00 GMT", 60),
         ("Thu Jan  1 00:01:00 2026", 60),
@@ -6043,7 +6046,9 @@ def test_redirect_drops_tokens_on_another_origin(listen):
     [
         (429, {"Retry-After": "120"}, 120),
         (429, {}, 60),
-        (429, {"Retry-After": "1000000000"}, 86400),
+        (429, {"Retry-After": "90000000"}, 86400),
+        (429, {"Retry-After": "1772359500", "Date": "Sun, 01 Mar 2026 10:00:00 GMT"}, 300),
+        (429, {"ratelimit-reset": "1772359500000", "Date": "Sun, 01 Mar 2026 10:00:00 GMT"}, 300),
         (
             429,
             {
@@ -12969,7 +12974,9 @@ def test_failing_source_alerts_once_after_ten_checks_and_three_days():
         (8, 4, False, True, False),
         (9, 2, False, True, False),
         (9, 4, True, True, False),
-        (9, 4, False, False, False),
+        (0, 4, False, False, True),  # its provider asks to wait, for ever
+        (0, 2, False, False, False),
+        (0, 4, True, False, False),
     ]:
         source = dataclasses.replace(
             SOURCE_ROW,
@@ -13232,6 +13239,87 @@ def test_prerelease_that_becomes_final_is_new_to_who_ignores_prereleases(
     assert watch.check() == []
     latest = world.ask("GET", f"/v1/projects/{watch.project.id}/latest-release")
     assert latest["version"] == "2.0" and "is_updated" not in latest
+
+
+def test_release_between_adding_and_the_first_check_that_succeeds_is_news(watch):
+    """It was history: a provider was away for a day, and nobody heard of what came meanwhile."""
+    added_at = watch.now
+    watch.forge.fault = 503
+    watch.check()
+    before, after = (rt.timestamp(added_at + days * rt.DAY) for days in (-1, 0.9))
+    watch.forge.publish("o/r", "1.2", published_at=before)
+    watch.forge.publish("o/r", "1.3", published_at=after, body="Fixes CVE-2026-1234")
+    watch.forge.publish("o/r", "9.9", published_at="2099-01-01T00:00:00Z")  # a date to come
+    watch.forge.fault = None
+    watch.now += rt.DAY
+    assert watch.check() == ["1.3"] and [body["version"] for body in watch.heard] == ["1.3"]
+    assert watch.versions == ["1.0", "1.1", "1.2", "1.3", "9.9"] and watch.check() == []
+
+
+def test_release_of_before_a_project_was_added_is_no_news_to_it(watch):
+    """Another account tracks the same source since long; each hears of what came after it had added it."""
+    world = watch.world
+    watch.check()
+    watch.now += rt.HOUR
+    out_at = rt.timestamp(watch.now - rt.MINUTE)
+    watch.forge.publish("o/r", "2.0", published_at=out_at)
+    world.store.database.clock = lambda: watch.now
+    other = add_account(world)
+    hook = a_hook(world.store, other)
+    world.store.projects.add(other.id, "forge", "o/r", "o/r", {})
+    assert watch.check() == ["2.0"] and [body["version"] for body in watch.heard] == ["2.0"]
+    assert world.store.outbox.history(other.id) == []
+    watch.now += rt.HOUR
+    watch.forge.publish("o/r", "2.1", published_at=out_at)  # a tag of an old commit
+    assert watch.check() == ["2.1"]
+    (entry,) = world.store.outbox.history(other.id, destination_id=hook.id)
+    assert entry.version == "2.1"
+
+
+@pytest.mark.parametrize("status", [429, 500])
+def test_source_without_an_answer_for_days_is_reported_once(world, forge, pager, status):
+    """Status 429 for ever was never a failure, so that nobody heard of it."""
+    hold(world, forge, pager, 0, "o/r")
+    forge.fault = (status, b"", {"Retry-After": "3600"})
+    world.clock.now += 0.5
+    source_id = world.projects["o/r"].source_id
+    for _ in range(30):
+        world.checking.fetcher = rt.Fetcher(world.checking._settings, world.clock)
+        world.check("o/r")
+        world.clock.now += 4 * rt.HOUR
+    kinds = [entry.event for entry in world.store.outbox.history(world.account.id)]
+    assert kinds == ["failing"]
+    forge.fault = None
+    world.checking.fetcher = rt.Fetcher(world.checking._settings, world.clock)
+    world.check("o/r")
+    kinds = [entry.event for entry in world.store.outbox.history(world.account.id)]
+    assert kinds == ["recovered", "failing"]
+    assert world.store.sources.get(source_id).failing_since is None
+
+
+def test_version_that_runs_and_is_withdrawn_is_announced_once(world, forge, pager):
+    hold(world, forge, pager, 0, "o/r")
+    world.find("o/r", "2.0")
+    world.send()
+    project = world.projects["o/r"]
+    runs = tuple(rt.Installation(place, "2.0") for place in ("nas", "pi"))
+    world.store.projects.update(world.account.id, [project.id], {"installed": runs})
+    world.check("o/r")
+    withdrawn = forge.releases["o/r"].pop(0)
+    for _ in range(2):
+        world.clock.now += rt.HOUR
+        assert world.check("o/r") == []
+    now_runs = world.store.projects.get(world.account.id, project.id).installed
+    assert [one.is_withdrawn for one in now_runs] == [True, True]
+    kinds = [entry.event for entry in world.store.outbox.history(world.account.id)]
+    assert kinds == ["summary", "release"]
+    world.clock.now += rt.HOUR
+    world.send()
+    shown = pager.seen[-1].json()
+    text = f"{shown['title']}\n{shown['message']}"
+    assert "o/r 2.0 was withdrawn" in text and "on nas" in text and "on pi" in text
+    forge.releases["o/r"].insert(0, withdrawn)
+    assert world.check("o/r") == []
 
 
 @pytest.mark.parametrize("was_excluded", [False, True])
@@ -35036,7 +35124,7 @@ def test_failing_source_alerts_once_and_recovery_follows(world, forge, listen):
     world.topic(receiver.url, "quick"), world.topic(weekly.url, "slow", schedule="weekly")
     failed_checks(world, 9)
     world.check("o/a")
-    failed_checks(world, 9)
+    failed_checks(world, 7)
     failed_checks(world, 1, fault=(429, "slow down", {"Retry-After": "60"}))
     assert notices(world) == [], (
         "a success starts the count again, and a throttled check is no failure"
