@@ -240,6 +240,7 @@ FIRST_CHECK_WAIT = 3.0  # seconds that a request waits for what the tracker does
 LEASE = 3.0  # seconds that a claim in the store lasts unless it is renewed
 RETRY_MAX_WAIT, RETRY_WINDOW = 6 * HOUR, 3 * DAY
 RETRY_MIN_ATTEMPTS = 10  # failures before a delivery is given up, however long it took
+PROBE_TRIES = 3  # of one delivery to a destination that is away, before another one is tried
 DELIVERY_RETENTION = 30 * DAY  # deliveries and attempts
 SENT_LIMIT = 16 * KIB  # characters of a request that are kept with its delivery
 PICTURE_LIMIT = 16 * KIB  # bytes of the picture of an owner
@@ -2557,6 +2558,10 @@ class Destination(Value):
     failed_at: float | None = None  # the last failed attempt since then
     error: str | None = None  # of that one
     alert_sent: bool = False  # its account was notified of that
+    away_since: float | None = None  # nothing arrives there; one delivery at a time is tried
+    probe_at: float | None = None  # when the next one is, while it is away
+    probe_id: str | None = None  # which that is, a digest or a delivery; None: any
+    probes: int = 0  # that failed in a row
 
     def as_json(self) -> dict[str, Any]:
         """As a list of the API shows it: id, name, and what the kind's settings add."""
@@ -2635,6 +2640,7 @@ class Delivery(Value):
     kind: str  # of the event
     attempts: int  # since it was queued
     queued_at: float  # when its first attempt was or will be due; the last resend counts
+    next_attempt_at: float = 0.0  # for which it was claimed
     digest_id: str | None = None  # of the digest that it belongs to
     project_id: str | None = None  # None: it is about the account
 
@@ -2662,6 +2668,10 @@ class Outcome(Attempt):
     state: str  # "delivered", "pending" or "failed"
     next_attempt_at: float
     sent: str = ""  # the request as people read it, without secrets
+    started_at: float | None = None  # from when its retries count; None: from this attempt on
+    is_away: bool = False  # nothing would have arrived, not this message alone
+    probe_at: float | None = None  # then, when the next delivery is tried
+    asked_until: float | None = None  # then, until when the receiver asked to wait
 
 
 EVENT_KINDS = ("release", "summary", "failing", "recovered")
@@ -3987,6 +3997,7 @@ CREATE TABLE account (
 ) STRICT;"""
 # Whatever changes a fact that decides when a delivery is due says so to the deliveries that wait.
 _DELIVERY_FACTS = """
+CREATE INDEX delivery_waiting ON delivery (destination_id, queued_at) WHERE state = 'pending';
 CREATE INDEX delivery_changed ON delivery (id) WHERE fact_changes > 0;
 CREATE TRIGGER event_named_a_cve AFTER UPDATE OF body ON event
   WHEN instr(NEW.body, '"cve":[') > 0 AND instr(OLD.body, '"cve":[') = 0 BEGIN
@@ -4132,6 +4143,8 @@ CREATE TABLE project_tag (
 CREATE INDEX project_tag_of_tag ON project_tag (tag_id);
 -- failing_since, failed_at, error: of the failed attempts since the last that succeeded, the first, the last,
 -- what was wrong then. reported_at: when the report on what is behind was due last, or was chosen.
+-- While nothing arrives there: since when, when the next delivery is tried, which (a digest or a delivery;
+-- NULL for any), how many failed in a row, and until when the receiver asked to wait.
 CREATE TABLE destination (
     id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, kind TEXT NOT NULL,
     name TEXT NOT NULL, settings TEXT NOT NULL, secret TEXT NOT NULL, previous_secret TEXT,
@@ -4143,6 +4156,7 @@ CREATE TABLE destination (
     alert_sent INTEGER NOT NULL DEFAULT 0 CHECK (alert_sent IN (0, 1)),
     report TEXT NOT NULL DEFAULT 'none' CHECK (report IN ('none', 'weekly', 'monthly')), reported_at REAL,
     pause TEXT NOT NULL DEFAULT 'none' CHECK (pause IN ('none', 'hold', 'drop')),
+    away_since REAL, probe_at REAL, probe_id TEXT, probes INTEGER NOT NULL DEFAULT 0, asked_until REAL,
     UNIQUE (account_id, kind, name)
 ) STRICT;
 CREATE TABLE project_destination (
@@ -4368,6 +4382,11 @@ CREATE INDEX project_installed
 ALTER TABLE delivery ADD COLUMN
     waits_for_image INTEGER NOT NULL DEFAULT 0 CHECK (waits_for_image IN (0, 1));
 ALTER TABLE delivery ADD COLUMN fact_changes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE destination ADD COLUMN away_since REAL;
+ALTER TABLE destination ADD COLUMN probe_at REAL;
+ALTER TABLE destination ADD COLUMN probe_id TEXT;
+ALTER TABLE destination ADD COLUMN probes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE destination ADD COLUMN asked_until REAL;
 {_DELIVERY_FACTS}
 ALTER TABLE source ADD COLUMN tag_kinds TEXT;
 PRAGMA user_version = 13;
@@ -4416,6 +4435,11 @@ SELECT account_id, project_id, own.id AS release_id
  WHERE found_at > read_until AND NOT (is_narrow AND is_ruled_out) AND NOT EXISTS (
        SELECT 1 FROM read_release WHERE read_release.account_id = account.id AND release_id = own.id);
 
+-- What may be attempted once it is due. key: of what goes out together, a digest or a delivery.
+CREATE VIEW waiting_view AS
+SELECT rowid AS place, coalesce(digest_id, id) AS key, destination_id, next_attempt_at, queued_at, attempts
+  FROM delivery
+ WHERE state = 'pending' AND NOT is_held AND (NOT is_digested OR digest_id IS NOT NULL);
 -- What the delivery history is searched by. state: one of DELIVERY_STATES.
 CREATE VIEW delivery_view AS
 SELECT delivery.rowid AS place, delivery.id, delivery.account_id, event_id, destination_id, project_id,
@@ -4448,7 +4472,10 @@ _UPDATE_ACCOUNT = f"""
      WHERE id = :id"""
 _UPDATE_DESTINATION = f"""
     UPDATE destination SET name = :name, settings = :settings, {_assignments(DESTINATION_OPTIONS)},
-           reported_at = iif(report = :report, reported_at, :now)
+           reported_at = iif(report = :report, reported_at, :now),
+           -- who corrects what was wrong does not wait for the next probe
+           probe_at = iif(away_since IS NULL OR settings = :settings, probe_at, :now),
+           asked_until = iif(settings = :settings, asked_until, NULL)
      WHERE id = :id"""
 
 APPLICATION = 1920234091  # "rtrk": marks a database as ours
@@ -5694,6 +5721,15 @@ class Destinations(_Part):
             )
         return destination
 
+    def move_chat(self, destination_id: str, before: str, after: str) -> None:
+        """Record the new id of a destination's chat, unless another one was chosen meanwhile."""
+        self._db.write(
+            """
+            UPDATE destination SET settings = json_set(settings, '$.chat', :after)
+             WHERE id = :id AND json_extract(settings, '$.chat') = :before""",
+            {"id": destination_id, "before": before, "after": after},
+        )
+
     def reset_secret(self, destination_id: str) -> str:
         """A webhook's new secret; the previous one signs too for ``SECRET_OVERLAP`` seconds."""
         secret = make_signing_secret()
@@ -5995,19 +6031,26 @@ class Outbox(_Part):
                 [{"id": id_, "reason": reason, "now": now} for id_, reason in reasons.items()],
             )
 
-    def bind_digests(self, now: float) -> None:
+    def bind_digests(self, now: float, ended: float) -> None:
         """Bind what is due for digests of a destination into digests, which stay as they are.
 
-        What is more than ``DIGEST_LIMIT`` goes into the next one, right after.
+        What is more than ``DIGEST_LIMIT`` goes into the next one, right after. For a destination that
+        is away this is done when one of them may be sent; ``ended`` as of ``due_destinations``.
         """
-        if not self._db.row(
+        values: dict[str, Any] = {"now": now, "ended": ended, "limit": DIGEST_LIMIT}
+        unbound = self._db.rows(
             """
-            SELECT 1 FROM delivery INDEXED BY delivery_undigested
-             WHERE state = 'pending' AND is_digested AND digest_id IS NULL AND next_attempt_at <= ?
+            SELECT DISTINCT delivery.destination_id AS id
+              FROM delivery INDEXED BY delivery_undigested
+              JOIN destination ON destination.id = delivery.destination_id
+             WHERE state = 'pending' AND is_digested AND digest_id IS NULL AND next_attempt_at <= :now
                AND NOT is_held
-             LIMIT 1""",
-            (now,),
-        ):
+               AND (away_since IS NULL OR probe_at <= :now
+                    OR (coalesce(asked_until, 0) <= :now
+                        AND (probe_id IS NULL OR (away_since <= :ended AND queued_at <= :ended))))""",
+            values,
+        )
+        if not unbound:
             return
         self._db.write(
             """
@@ -6017,63 +6060,193 @@ class Outbox(_Part):
                                PARTITION BY destination_id ORDER BY rowid) - 1 AS place
                       FROM delivery INDEXED BY delivery_undigested
                      WHERE state = 'pending' AND is_digested AND digest_id IS NULL
-                       AND next_attempt_at <= :now AND NOT is_held)
+                       AND next_attempt_at <= :now AND NOT is_held
+                       AND destination_id IN (SELECT value FROM json_each(:destinations)))
              WHERE id = placed
             """,
-            {"id": make_id(), "now": now, "limit": DIGEST_LIMIT},
+            values
+            | {"id": make_id(), "destinations": compact_json([row["id"] for row in unbound])},
         )
 
-    def due_destinations(self, now: float, kinds: Iterable[str]) -> list[Job]:
-        """Returns the destinations of these kinds with a delivery due at ``now`` that nobody serves."""
+    def due_destinations(self, now: float, kinds: Iterable[str], ended: float) -> list[Job]:
+        """Returns the destinations of these kinds with a delivery to attempt at ``now``.
+
+        At one that is away that is so when the next probe is due; when a delivery was never attempted
+        and none is being tried; or when one has waited since ``ended``, for its last attempt.
+        """
         return self._db.all(
             Job,
             """
             SELECT id, account_id, iif(failing_since IS NULL, id, 'failing') AS host FROM destination
              WHERE pause = 'none' AND EXISTS (
-                   SELECT 1 FROM delivery WHERE destination_id = destination.id
-                              AND state = 'pending' AND next_attempt_at <= :now AND NOT is_held
-                              AND (NOT is_digested OR digest_id IS NOT NULL))
+                   SELECT 1 FROM waiting_view AS due
+                    WHERE due.destination_id = destination.id AND next_attempt_at <= :now)
+               AND (away_since IS NULL OR probe_at <= :now
+                    OR (coalesce(asked_until, 0) <= :now AND probe_id IS NULL AND EXISTS (
+                        SELECT 1 FROM waiting_view AS new
+                         WHERE new.destination_id = destination.id AND next_attempt_at <= :now
+                           AND attempts = 0))
+                    OR (coalesce(asked_until, 0) <= :now AND away_since <= :ended AND EXISTS (
+                        SELECT 1 FROM waiting_view AS old
+                         WHERE old.destination_id = destination.id AND next_attempt_at <= :now
+                           AND queued_at <= :ended)))
                AND id NOT IN (SELECT id FROM lease WHERE until >= :now)
                AND kind IN (SELECT value FROM json_each(:kinds))
             """,
-            {"now": now, "kinds": compact_json([*kinds])},
+            {"now": now, "kinds": compact_json([*kinds]), "ended": ended},
         )
 
-    def claim(self, destination_id: str, limit: int, claimant: str, now: float) -> list[Delivery]:
-        """Up to so many due deliveries of a destination, which the claimant serves now, oldest first; more
-        only where a digest is due, which is read whole. None while another serves it."""
+    def claim(
+        self, destination_id: str, limit: int, claimant: str, now: float, ended: float = 0.0
+    ) -> list[Delivery]:
+        """Returns up to so many due deliveries, which the claimant serves now, in the order in which they are sent.
+
+        More only where a digest is due, which is read whole: its deliveries stand together, at the place
+        of the first. Of a destination that is away one delivery, or digest. None while another serves it.
+        """
         with self._db.transaction() as db:
             if not self._store.leases.take(db, [destination_id], claimant, now):
                 return []
         destination = self._store.destinations.get(destination_id)
         account = self._store.accounts.get(destination.account_id) if destination else None
-        # In a digest long notes are cut off.
-        return [
-            _value(Delivery, row, destination=destination, account=account)
-            for row in self._db.rows(
-                """
-            WITH due AS MATERIALIZED (
-                SELECT id, digest_id FROM delivery
-                 WHERE destination_id = :destination AND state = 'pending' AND next_attempt_at <= :now
-                   AND NOT is_held AND (NOT is_digested OR digest_id IS NOT NULL)
-                 ORDER BY next_attempt_at, rowid LIMIT :limit)
+        if not destination:
+            return []
+        values = {
+            "destination": destination_id,
+            "now": now,
+            "limit": limit,
+            "ended": ended,
+            "tries": PROBE_TRIES,
+            "away_since": destination.away_since,
+            "probe_id": destination.probe_id,
+        }
+        is_away = destination.away_since is not None
+        keys = self._probe_key(values) if is_away else self._due_keys(values)
+        rows = self._db.rows(
+            # In a digest long notes are cut off.
+            """
             SELECT delivery.id, iif(digest_id IS NULL, body, json_replace(
                        body, '$.note.message', substr(json_extract(body, '$.note.message'), 1, 16000)))
-                       AS body, url, kind, attempts, queued_at, digest_id, event.project_id
+                       AS body, url, kind, attempts, queued_at, next_attempt_at, digest_id,
+                   event.project_id
               FROM delivery JOIN event ON event.id = event_id
-             WHERE state = 'pending' AND (delivery.id IN (SELECT id FROM due) OR digest_id IN (
-                       SELECT digest_id FROM due WHERE digest_id IS NOT NULL))
-             ORDER BY min(next_attempt_at) OVER (PARTITION BY coalesce(digest_id, delivery.id)),
-                      delivery.rowid""",
-                {"destination": destination_id, "now": now, "limit": limit},
-            )
+             WHERE state = 'pending'
+               AND (delivery.id IN (SELECT value FROM json_each(:keys)) OR digest_id IN (
+                        SELECT value FROM json_each(:keys)))
+             ORDER BY delivery.rowid""",
+            {"keys": compact_json(keys)},
+        )
+        places = {key: place for place, key in enumerate(keys)}
+        return [
+            _value(Delivery, row, destination=destination, account=account)
+            for row in sorted(rows, key=lambda row: places[row["digest_id"] or row["id"]])
         ]
+
+    def _due_keys(self, values: Mapping[str, Any]) -> list[str]:
+        """Returns the digests and the deliveries outside of them that are due, in their order."""
+        rows = self._db.rows(
+            """
+            SELECT key FROM waiting_view
+             WHERE destination_id = :destination AND next_attempt_at <= :now
+             ORDER BY next_attempt_at, place LIMIT :limit""",
+            values,
+        )
+        return list(dict.fromkeys(row["key"] for row in rows))
+
+    def _probe_key(self, values: Mapping[str, Any]) -> list[str]:
+        """Returns the delivery, or digest, that is tried now at a destination that is away.
+
+        That is what has waited for too long; else what is being tried; else what came first of what was
+        tried less than ``:tries`` times; else what was tried least.
+        """
+        row = (
+            self._db.row(
+                """
+                SELECT key FROM waiting_view
+                 WHERE destination_id = :destination AND next_attempt_at <= :now AND queued_at <= :ended
+                   AND :away_since <= :ended
+                 ORDER BY queued_at, place LIMIT 1""",
+                values,
+            )
+            or self._db.row(
+                """
+                SELECT key FROM waiting_view
+                 WHERE destination_id = :destination AND next_attempt_at <= :now AND key = :probe_id
+                 LIMIT 1""",
+                values,
+            )
+            or self._db.row(
+                """
+                SELECT key FROM waiting_view
+                 WHERE destination_id = :destination AND next_attempt_at <= :now AND attempts < :tries
+                 ORDER BY queued_at, place LIMIT 1""",
+                values,
+            )
+            or self._db.row(
+                """
+                SELECT key FROM waiting_view
+                 WHERE destination_id = :destination AND next_attempt_at <= :now
+                 ORDER BY attempts, place LIMIT 1""",
+                values,
+            )
+        )
+        return [row["key"]] if row else []
+
+    def put_off(self, until: Mapping[str, float]) -> None:
+        """Have deliveries, by id, wait until then."""
+        with self._db.transaction() as db:
+            db.executemany(
+                "UPDATE delivery SET next_attempt_at = ? WHERE id = ? AND state = 'pending'",
+                [(instant, id_) for id_, instant in until.items()],
+            )
+
+    def bring_forward(self, db: sqlite3.Connection, source_id: int, now: float) -> None:
+        """Have what failed of a source's projects attempted now, before what is new.
+
+        At a destination that is away its oldest is the probe; but no sooner than the receiver asked for.
+        """
+        rows = db.execute(
+            """
+            SELECT delivery.id FROM delivery JOIN event ON event.id = event_id
+              JOIN project ON project.id = project_id
+             WHERE source_id = ? AND state = 'pending' AND attempts > 0""",
+            (source_id,),
+        )
+        values = {"failed": compact_json([row["id"] for row in rows]), "now": now}
+        db.execute(
+            """
+            UPDATE delivery SET next_attempt_at = min(next_attempt_at, queued_at)
+             WHERE id IN (SELECT value FROM json_each(:failed))""",
+            values,
+        )
+        db.execute(
+            """
+            UPDATE destination SET probe_at = max(:now, coalesce(asked_until, 0)), probe_id = key
+              FROM (SELECT destination_id, coalesce(digest_id, id) AS key, min(rowid) FROM delivery
+                     WHERE id IN (SELECT value FROM json_each(:failed))
+                     GROUP BY destination_id)
+             WHERE id = destination_id AND away_since IS NOT NULL""",
+            values,
+        )
+
+    def probe_now(self, destination_id: str) -> None:
+        """Have what waits at a destination that is away tried now: something has just arrived there."""
+        self._db.write(
+            """
+            UPDATE destination SET probe_at = :now, asked_until = NULL
+             WHERE id = :id AND away_since IS NOT NULL""",
+            {"id": destination_id, "now": self._db.clock()},
+        )
+        self._db.send_wakeup.set()
 
     def record_attempts(
         self, destination_id: str, claimant: str, attempts: Sequence[Outcome]
     ) -> None:
         """Record attempts of a destination's deliveries, whose claimant serves it no longer."""
-        values = [vars(attempt) for attempt in attempts]
+        values = [
+            vars(attempt) | {"destination": destination_id, "tries": PROBE_TRIES}
+            for attempt in attempts
+        ]
         with self._db.transaction() as db:
             db.executemany(
                 "UPDATE attempt SET sent = '' WHERE delivery_id = :delivery_id AND sent != ''",
@@ -6090,22 +6263,62 @@ class Outbox(_Part):
             db.executemany(
                 """
                 UPDATE delivery SET state = :state, next_attempt_at = :next_attempt_at,
-                       attempts = attempts + 1, queued_at = iif(attempts = 0, :attempted_at, queued_at),
+                       attempts = attempts + 1,
+                       queued_at = iif(attempts = 0, coalesce(:started_at, :attempted_at), queued_at),
                        settled_at = iif(:state = 'pending', NULL, :attempted_at)
                  WHERE id = :delivery_id AND state = 'pending'""",
                 values,
             )
-            db.executemany(
-                """
-                UPDATE destination SET failing_since = iif(:error IS NULL, NULL, min(:attempted_at, coalesce(
-                           failing_since, :attempted_at))),        -- a clock may have been set back
-                       failed_at = iif(:error IS NULL, NULL, :attempted_at), error = :error,
-                       alert_sent = alert_sent AND :error IS NOT NULL
-                 WHERE id = (SELECT destination_id FROM delivery WHERE id = :delivery_id)
-                   AND (:error IS NOT NULL OR failing_since IS NOT NULL)""",
-                values,
-            )
+            for attempt in values:
+                self._record_health(db, attempt)
             self._store.leases.drop(db, destination_id, claimant)
+
+    @staticmethod
+    def _record_health(db: sqlite3.Connection, attempt: Mapping[str, Any]) -> None:
+        """Record what an attempt says of its destination; one that is back is sent all that waits."""
+        db.execute(
+            """
+            UPDATE destination SET failing_since = iif(:error IS NULL, NULL, min(:attempted_at, coalesce(
+                       failing_since, :attempted_at))),        -- a clock may have been set back
+                   failed_at = iif(:error IS NULL, NULL, :attempted_at), error = :error,
+                   alert_sent = alert_sent AND :error IS NOT NULL
+             WHERE id = (SELECT destination_id FROM delivery WHERE id = :delivery_id)
+               AND (:error IS NOT NULL OR failing_since IS NOT NULL)""",
+            attempt,
+        )
+        if attempt["is_away"]:
+            db.execute(
+                """
+                UPDATE destination SET probe_at = :probe_at, asked_until = :asked_until,
+                       away_since = min(:attempted_at, coalesce(away_since, :attempted_at)),
+                       probes = probes + 1,
+                       probe_id = (SELECT coalesce(digest_id, id) FROM delivery
+                                    WHERE id = :delivery_id AND state = 'pending'
+                                      AND attempts < :tries)
+                 WHERE id = :destination""",
+                attempt,
+            )
+            return
+        has_answered = attempt["error"] is None or attempt["status"] is not None
+        if (
+            has_answered
+            and db.execute(
+                """
+            UPDATE destination SET away_since = NULL, probe_at = NULL, probe_id = NULL, probes = 0,
+                   asked_until = NULL
+             WHERE id = :destination AND away_since IS NOT NULL""",
+                attempt,
+            ).rowcount
+        ):
+            # What was tried too often comes last: it may be what the receiver fails at.
+            db.execute(
+                """
+                UPDATE delivery SET next_attempt_at = min(
+                           next_attempt_at, iif(attempts < :tries, queued_at, :attempted_at))
+                 WHERE destination_id = :destination AND state = 'pending' AND attempts > 0
+                   AND id != :delivery_id""",
+                attempt,
+            )
 
     def last_sent(self, delivery_id: str) -> str:
         """The request of a delivery's last attempt, of a digest the whole message; "" before the first."""
@@ -6139,38 +6352,87 @@ class Outbox(_Part):
         since: float = 0.0,
         until: float = math.inf,
     ) -> int:
-        """Queue again one delivery or all failed ones of a destination, with what was sent together with
-        them; how many. What was never due stays as it is."""
-        count = self._db.write(
+        """Queue again one delivery or all failed ones of a destination; returns how many.
+
+        With each what was sent together with it. What was never due stays as it is.
+        """
+        now = self._db.clock()
+        values = {
+            "account": account_id,
+            "id": delivery_id,
+            "destination": destination_id,
+            "since": since,
+            "until": until,
+            "now": now,
+        }
+        with self._db.transaction() as db:
+            keys = self._key_of(db, values) if delivery_id else self._failed_keys(db, values)
+            count = self._queue_again(db, keys, now)
+        self._db.send_wakeup.set()
+        return count
+
+    @staticmethod
+    def _key_of(db: sqlite3.Connection, values: Mapping[str, Any]) -> list[str]:
+        """Returns the delivery, or its digest, unless it is to be sent soon anyhow."""
+        return [
+            row["key"]
+            for row in db.execute(
+                """
+                SELECT coalesce(digest_id, id) AS key FROM delivery_view
+                 WHERE account_id = :account AND id = :id
+                   AND coalesce(:destination, destination_id) = destination_id
+                   AND created_at BETWEEN :since AND :until
+                   AND destination_id IN (
+                           SELECT id FROM destination
+                            WHERE pause = 'none' AND (state != 'pending' OR next_attempt_at > :now
+                                                      OR away_since IS NOT NULL))""",
+                values,
+            )
+        ]
+
+    @staticmethod
+    def _failed_keys(db: sqlite3.Connection, values: Mapping[str, Any]) -> list[str]:
+        """Returns the failed deliveries, and digests, of an account or of one of its destinations."""
+        return [
+            row["key"]
+            for row in db.execute(
+                """
+                SELECT DISTINCT coalesce(digest_id, id) AS key FROM delivery_view
+                 WHERE account_id = :account AND state IN ('failed', 'retrying')
+                   AND coalesce(:destination, destination_id) = destination_id
+                   AND created_at BETWEEN :since AND :until
+                   AND destination_id IN (SELECT id FROM destination WHERE pause = 'none')""",
+                values,
+            )
+        ]
+
+    @staticmethod
+    def _queue_again(db: sqlite3.Connection, keys: Sequence[str], now: float) -> int:
+        """Queue deliveries and digests again, a bit apart; at a destination that is away the first is tried now."""
+        values = {"keys": compact_json(keys), "now": now, "every": RESEND_SPACING}
+        count = db.execute(
             """
             UPDATE delivery SET state = 'pending', attempts = 0, settled_at = NULL, is_held = 0, reason = '',
                    next_attempt_at = :now + place * :every, queued_at = :now + place * :every
-              FROM (WITH wanted AS (
-                        SELECT id, digest_id FROM delivery_view
-                         WHERE account_id = :account AND (:id IS NULL OR id = :id)
-                           AND (:destination IS NULL OR destination_id = :destination)
-                           AND (state IN ('failed', 'retrying') OR :id IS NOT NULL AND (
-                                state != 'pending' OR next_attempt_at > :now))
-                           AND created_at BETWEEN :since AND :until
-                           AND destination_id IN (SELECT id FROM destination WHERE pause = 'none'))
-                    SELECT id AS placed,
+              FROM (SELECT id AS placed,
                            row_number() OVER (PARTITION BY destination_id ORDER BY rowid) - 1 AS place
                       FROM delivery
-                     WHERE id IN (SELECT id FROM wanted)
-                        OR digest_id IN (SELECT digest_id FROM wanted WHERE digest_id IS NOT NULL))
+                     WHERE id IN (SELECT value FROM json_each(:keys))
+                        OR digest_id IN (SELECT value FROM json_each(:keys)))
              WHERE id = placed
             """,
-            {
-                "account": account_id,
-                "id": delivery_id,
-                "destination": destination_id,
-                "since": since,
-                "until": until,
-                "now": self._db.clock(),
-                "every": RESEND_SPACING,
-            },
+            values,
+        ).rowcount
+        db.execute(
+            """
+            UPDATE destination SET probe_at = :now, probes = 0, asked_until = NULL, probe_id = key
+              FROM (SELECT destination_id, coalesce(digest_id, id) AS key, min(rowid) FROM delivery
+                     WHERE id IN (SELECT value FROM json_each(:keys))
+                        OR digest_id IN (SELECT value FROM json_each(:keys))
+                     GROUP BY destination_id)
+             WHERE id = destination_id AND away_since IS NOT NULL""",
+            values,
         )
-        self._db.send_wakeup.set()
         return count
 
     def activity(self, account_id: str) -> dict[str, tuple[float | None, int]]:
@@ -6209,9 +6471,13 @@ class Outbox(_Part):
                        body, '$.destination'), json_extract(body, '$.heading')) AS project, project_id,
                    coalesce(json_extract(body, '$.version'), '') AS version,
                    state, (SELECT count(*) FROM attempt WHERE delivery_id = delivery.id) AS attempts,
-                   delivery.created_at, next_attempt_at, settled_at, digest_id,
+                   delivery.created_at, settled_at, digest_id,
+                   iif(state IN ('pending', 'retrying') AND next_attempt_at <= :now,
+                       max(next_attempt_at, coalesce(probe_at, 0)), next_attempt_at) AS next_attempt_at,
                    coalesce((SELECT error FROM attempt WHERE delivery_id = delivery.id
-                              ORDER BY attempt.id DESC LIMIT 1), nullif(reason, '')) AS error
+                              ORDER BY attempt.id DESC LIMIT 1), nullif(reason, ''),
+                            iif(state = 'pending' AND next_attempt_at <= :now AND away_since IS NOT NULL,
+                                'waits for its destination, which is away', NULL)) AS error
               FROM delivery_view AS delivery JOIN destination ON destination.id = destination_id
              WHERE delivery.account_id = :account AND (:id IS NULL OR delivery.id = :id)
                AND (:destination IS NULL OR destination_id = :destination)
@@ -6229,6 +6495,7 @@ class Outbox(_Part):
                 "until": until,
                 "limit": limit,
                 "offset": offset,
+                "now": self._db.clock(),
             },
         )
 
@@ -6736,17 +7003,7 @@ class Sources(_Part):
         )
         self._write_notes(db, source_id, changed)
         if found.news:  # what waits for another attempt is sent now, before what is new
-            db.execute(
-                """
-                UPDATE delivery SET next_attempt_at = min(next_attempt_at, created_at)
-                 WHERE state = 'pending' AND attempts > 0
-                   AND event_id IN (SELECT event.id FROM event JOIN project ON project.id = project_id
-                                     WHERE source_id = ?)
-                   AND EXISTS (SELECT 1 FROM destination JOIN account ON account.id = destination.account_id
-                                WHERE destination.id = destination_id
-                                  AND (kind = 'webhook' OR quiet_from = ''))""",
-                (source_id,),
-            )
+            self._store.outbox.bring_forward(db, source_id, now)
 
     def _write_joined(
         self, db: sqlite3.Connection, image_id: int, changed: Sequence[Release]
@@ -8046,6 +8303,12 @@ class Store:
                  WHERE destination_id = paused_id AND state = 'pending' AND next_attempt_at <= :now
                    AND destination_id NOT IN (SELECT id FROM lease WHERE until >= :now)
                    AND (pause = 'drop' OR next_attempt_at < :now - 7 * 86400)""",
+                values,
+            )
+            db.execute(
+                """
+                UPDATE destination SET probe_at = :now, asked_until = NULL
+                 WHERE probe_at > :now + 90000""",
                 values,
             )
         # In a transaction of its own, and not all at once: it may be much.
@@ -14833,6 +15096,20 @@ def due_time(facts: DueFacts, account: Account, settings: Settings) -> DueTime:
     return DueTime(due_at, is_held, is_digested=has_schedule or facts.is_gathered)
 
 
+def put_off_until(delivery: Delivery, now: float, *, is_urgent: bool) -> float | None:
+    """Until when the quiet hours put off what was due before they began; None: it is sent now.
+
+    So something may be due in them that waited for its destination. What was due within them is
+    urgent, or is sent again by hand.
+    """
+    account, due_at = delivery.account, delivery.next_attempt_at
+    if is_urgent or delivery.destination.kind == "webhook":
+        return None
+    until = after_quiet_hours(now, account)
+    was_due_within = after_quiet_hours(due_at, account) != due_at
+    return None if until == now or was_due_within else until
+
+
 def _recipient(
     destination: Destination, account: Account, settings: Settings, facts: DueFacts
 ) -> Recipient:
@@ -15341,6 +15618,45 @@ def should_alert(source: Source, failure: CheckResult, now: float) -> bool:
     return are_enough and now - source.failing_since >= seconds
 
 
+# Of a 4xx: what is said of the sender, the address or the load. Any other is about the message.
+_ABOUT_THE_DESTINATION = (401, 403, 404, 405, 407, 408, 410, 421, 429)
+
+
+def is_receivers_fault(status: int | None, retry_after: float) -> bool:
+    """Whether nothing at all would have arrived, and not this message alone.
+
+    ``status``: of the answer; None where there was none.
+    """
+    is_about_message = (
+        status is not None and 400 <= status < 500 and status not in _ABOUT_THE_DESTINATION
+    )
+    return not is_about_message or retry_after > 0
+
+
+def makes_away(delivery: Delivery) -> bool:
+    """Whether its failure, a receiver's, says that a destination is away.
+
+    Not where it fails again and again, and other deliveries arrive.
+    """
+    return delivery.destination.away_since is not None or delivery.attempts < PROBE_TRIES
+
+
+def retries_began_at(delivery: Delivery, now: float) -> float:
+    """From when the three days of a delivery count: its first attempt, or from when it waits for its destination.
+
+    While the service was off when it was due, they do not.
+    """
+    if delivery.attempts:
+        return delivery.queued_at
+    away_since = delivery.destination.away_since
+    return now if away_since is None else min(now, max(delivery.queued_at, away_since))
+
+
+def retry_wait(failures: int, first: float, jitter: float) -> float:
+    """Seconds to wait after so many failures in a row: ``first``, doubling, up to six hours."""
+    return min(first * 2 ** min(failures - 1, 40), RETRY_MAX_WAIT) * (1 + jitter / 10)
+
+
 def outcome(
     is_accepted: bool,
     retry_after: float | None,
@@ -15349,10 +15665,13 @@ def outcome(
     age: float,
     jitter: float,
 ) -> tuple[str, float]:
-    """What an attempt makes of its delivery: the new state, and in how many seconds to attempt again, if
-    ever. ``failures``: with this one, of a delivery queued ``age`` seconds ago. Given up after three days
-    and some attempts. ``retry_after`` (asked for) and ``jitter`` only lengthen the wait."""
-    wait = min(first * 2 ** min(failures - 1, 40), RETRY_MAX_WAIT) * (1 + jitter / 10)
+    """Returns what an attempt makes of its delivery: the new state, and in how many seconds to attempt again.
+
+    ``failures``: in a row, with this one, of a delivery whose retries began ``age`` seconds ago. It is
+    given up after three days and some attempts. ``retry_after`` (asked for) and ``jitter`` only lengthen
+    the wait.
+    """
+    wait = retry_wait(failures, first, jitter)
     if is_accepted:
         return "delivered", 0.0
     if age + wait > RETRY_WINDOW and failures >= RETRY_MIN_ATTEMPTS:
@@ -17705,8 +18024,9 @@ class Courier(Worker):
             ])
         if held := outbox.held(now):
             outbox.release_held({delivery.id: reason_to_skip(delivery) for delivery in held}, now)
-        outbox.bind_digests(now)
-        return outbox.due_destinations(now, self._kinds)
+        ended = now - RETRY_WINDOW
+        outbox.bind_digests(now, ended)
+        return outbox.due_destinations(now, self._kinds, ended)
 
     def try_out(
         self,
@@ -17724,6 +18044,8 @@ class Courier(Worker):
         now = self._clock()
         test = Delivery(make_id(), destination, account, body, url, "release", 0, now)
         sent, answered, _, error = self._post([test], now)
+        if not error:
+            self.store.outbox.probe_now(destination.id)
         return sent, answered, error
 
     def _turn(self) -> float:
@@ -17804,32 +18126,52 @@ class Courier(Worker):
 
     def _serve(self, destination_id: str) -> list[tuple[Delivery, Outcome]]:
         """Attempt what is due at a destination, in its order, until the turn is over; how it went."""
-        batches: dict[str, list[Delivery]] = {}  # what goes out together
         attempted: list[tuple[Delivery, Outcome]] = []
         is_failing = False  # as the store knows it
-        for delivery in self.store.outbox.claim(
-            destination_id, self._BATCH, self._claimant, self._clock()
-        ):
-            is_failing = delivery.destination.failing_since is not None
-            batches.setdefault(delivery.digest_id or delivery.id, []).append(delivery)
         ends_at = time.monotonic() + self._TURN
         try:
-            for batch in batches.values():
+            for batch in self._claimed(destination_id):
+                if attempted == []:
+                    is_failing = batch[0].destination.failing_since is not None
                 outcomes = self.attempt(batch)
                 if self._stopping.is_set() and outcomes[0].error:
                     break  # cut short, perhaps: these deliveries stay as they were
                 attempted += zip(batch, outcomes)
                 self._log_attempt(batch[0], outcomes[0], is_failing=is_failing)
                 is_failing = outcomes[0].error is not None
-                if (
-                    self._stopping.is_set()
-                    or self._pause(destination_id)
-                    or time.monotonic() > ends_at
-                ):
+                is_over = self._stopping.is_set() or time.monotonic() > ends_at
+                if is_over or outcomes[0].is_away or self._pause(destination_id):
                     break
         finally:
             self._record(destination_id, [result for _, result in attempted])
         return attempted
+
+    def _claimed(self, destination_id: str) -> list[list[Delivery]]:
+        """Returns what is due at a destination, as it goes out together, but for what quiet hours put off."""
+        now = self._clock()
+        batches: dict[str, list[Delivery]] = {}
+        for delivery in self.store.outbox.claim(
+            destination_id, self._BATCH, self._claimant, now, now - RETRY_WINDOW
+        ):
+            batches.setdefault(delivery.digest_id or delivery.id, []).append(delivery)
+        sent_now, later = list[list[Delivery]](), dict[str, float]()
+        for batch in batches.values():
+            until = self._put_off_until(batch, now)
+            if until is None:
+                sent_now.append(batch)
+            else:
+                later |= {delivery.id: until for delivery in batch}
+        if later:
+            self.store.outbox.put_off(later)
+        return sent_now
+
+    @staticmethod
+    def _put_off_until(batch: Sequence[Delivery], now: float) -> float | None:
+        """As of ``put_off_until``; hours that cannot be read put nothing off."""
+        is_urgent = any(delivery.body.get("cve") for delivery in batch)
+        with logged(f"delivery {batch[0].id}"):
+            return put_off_until(batch[0], now, is_urgent=is_urgent)
+        return None
 
     @staticmethod
     def _log_attempt(delivery: Delivery, result: Outcome, *, is_failing: bool) -> None:
@@ -17873,68 +18215,71 @@ class Courier(Worker):
     def attempt(self, batch: Sequence[Delivery]) -> list[Outcome]:
         """Send once what goes out together; how it went, for each delivery: a fault is an outcome."""
         first, now, began_at = batch[0], self._clock(), time.monotonic()
-        # From the first attempt on: the service may have been off when it was due.
-        age = now - first.queued_at if first.attempts else 0.0
         try:
-            result = self._attempt(batch, now, age)
+            result = self._attempt(batch, now)
         except (
             Exception
         ):  # ours: it costs this delivery an attempt, and is backed off like a receiver's
             log.exception("delivery %s: attempt failed", first.id)
+            since = retries_began_at(first, now)
             state, wait = outcome(
-                False, None, first.attempts + 1, self._settings.retry_first, age, 0.0
+                False, None, first.attempts + 1, self._settings.retry_first, now - since, 0.0
             )
             result = Outcome(
-                now,
-                None,
-                INTERNAL_ERROR,
-                time.monotonic() - began_at,
-                None,
-                None,
-                first.id,
-                state,
-                now + wait,
+                attempted_at=now,
+                status=None,
+                error=INTERNAL_ERROR,
+                duration=time.monotonic() - began_at,
+                address=None,
+                answer=None,
+                delivery_id=first.id,
+                state=state,
+                next_attempt_at=now + wait,
+                started_at=since,
             )
         return [
             result,
-            *(dataclasses.replace(result, delivery_id=one.id, sent="") for one in batch[1:]),
+            *(dataclasses.replace(result, delivery_id=other.id, sent="") for other in batch[1:]),
         ]
 
-    def _attempt(self, batch: Sequence[Delivery], now: float, age: float) -> Outcome:
-        """How it went, for the first delivery; ``age``: since its first attempt. Secrets are masked."""
+    def _attempt(self, batch: Sequence[Delivery], now: float) -> Outcome:
+        """How it went, for the first delivery. Secrets are masked."""
         first, began_at, sent, answer = batch[0], time.monotonic(), "", None
+        destination = first.destination
         try:
             sent, _, answer, error = self._post(batch, now)
         except Invalid as problem:  # such as an account's mail address
             error = str(problem)
-        is_webhook = first.destination.kind == "webhook"
+        if every := self._kinds[destination.kind].every:
+            self._free_at[destination.id] = self._clock() + every
         retry_after = wait_requested(answer, now) if answer else 0.0
-        # A webhook's Retry-After counts for its delivery alone.
-        patience = retry_after if error and not is_webhook else 0.0
-        if wait := max(self._kinds[first.destination.kind].every, patience):
-            self._free_at[first.destination.id] = self._clock() + wait
+        is_away = error is not None and makes_away(first)
+        if answer:
+            is_away = is_away and is_receivers_fault(answer.status, retry_after)
+        failures = max(first.attempts, destination.probes if is_away else 0) + 1
+        since = retries_began_at(first, now)
+        jitter = self._jitter()
         state, wait = outcome(
-            error is None,
-            retry_after,
-            first.attempts + 1,
-            self._settings.retry_first,
-            age,
-            self._jitter(),
+            error is None, retry_after, failures, self._settings.retry_first, now - since, jitter
         )
         is_urgent = any(delivery.body.get("cve") for delivery in batch)
-        facts = DueFacts(now, first.destination.kind, is_urgent=is_urgent, wait=wait)
-        due_at = due_time(facts, first.account, self._settings).due_at
+        facts = DueFacts(now, destination.kind, is_urgent=is_urgent, wait=wait)
+        probe_wait = max(retry_wait(failures, self._settings.retry_first, jitter), retry_after)
         return Outcome(
-            now,
-            answer.status if answer else None,
-            error and without_controls(error),
-            time.monotonic() - began_at,
-            answer.address if answer else None,
-            redactor(first.destination, self._kinds)(answer.text())[:KIB] if answer else None,
-            first.id,
-            state,
-            due_at,
-            sent,
+            attempted_at=now,
+            status=answer.status if answer else None,
+            error=error and without_controls(error),
+            duration=time.monotonic() - began_at,
+            address=answer.address if answer else None,
+            answer=redactor(destination, self._kinds)(answer.text())[:KIB] if answer else None,
+            delivery_id=first.id,
+            state=state,
+            next_attempt_at=due_time(facts, first.account, self._settings).due_at,
+            sent=sent,
+            started_at=since,
+            is_away=is_away,
+            probe_at=now + probe_wait if is_away else None,
+            asked_until=now + retry_after if is_away and retry_after else None,
         )
 
     def _post(
@@ -17948,10 +18293,9 @@ class Courier(Worker):
             answer = self.post(request, is_of_admin)
             if chat := migrated_to(destination.kind, answer):
                 settings = {**destination.settings, "chat": chat}
-                if stored := self.store.destinations.get(
-                    destination.id
-                ):  # not one that is tried out
-                    self.store.destinations.save(dataclasses.replace(stored, settings=settings))
+                self.store.destinations.move_chat(
+                    destination.id, destination.settings["chat"], chat
+                )
                 destination = dataclasses.replace(destination, settings=settings)
                 there = [dataclasses.replace(one, destination=destination) for one in batch]
                 request = make(Message(there, self._settings, now))
