@@ -2533,6 +2533,7 @@ class Source(Health):
     tag_kinds: str | None = (
         None  # JSON: which the last check read beside plain ones; None: not known
     )
+    asked_last: str = ""  # of an image, the tag whose digest was asked for last
 
 
 class Destination(Value):
@@ -2792,6 +2793,7 @@ class CheckResult(Value):
     is_not_found: bool = False  # the provider says that there is no such project
     renamed: tuple[str, str] | None = None  # the project's new name and key
     tag_kinds: str | None = None  # of an image, as of its Source
+    asked_last: str = ""  # as of a Listing
     before: Mapping[str, Release] = dataclasses.field(
         default_factory=dict
     )  # what was known, by version
@@ -4056,6 +4058,7 @@ CREATE TABLE second_factor (
 -- renamed there. notes_source_id, notes_state: whose notes an image gets, and what is wrong with them.
 -- notes_revision: rises with what they are made of; joined_revision: what of that the image's tags have.
 -- tag_kinds: of an image those that the last check read beside plain ones, a JSON list; NULL: not known.
+-- asked_last: of its tags the one whose digest was asked for last, where a check asks for those of a few.
 CREATE TABLE source (
     id INTEGER PRIMARY KEY AUTOINCREMENT, provider TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL,
     next_check_at REAL NOT NULL, checked_at REAL, succeeded_at REAL,
@@ -4065,7 +4068,8 @@ CREATE TABLE source (
     etag TEXT, owner_id TEXT, former_name TEXT NOT NULL DEFAULT '', notes_from TEXT NOT NULL DEFAULT '',
     notes_source_id INTEGER REFERENCES source ON DELETE SET NULL, notes_state TEXT NOT NULL DEFAULT '',
     labels TEXT NOT NULL DEFAULT '', notes_revision INTEGER NOT NULL DEFAULT 0,
-    joined_revision INTEGER NOT NULL DEFAULT 0, tag_kinds TEXT, UNIQUE (provider, key)
+    joined_revision INTEGER NOT NULL DEFAULT 0, tag_kinds TEXT, asked_last TEXT NOT NULL DEFAULT '',
+    UNIQUE (provider, key)
 ) STRICT;
 CREATE INDEX source_of_notes ON source (notes_source_id) WHERE notes_source_id IS NOT NULL;
 CREATE INDEX source_due_of_owner ON source (owner_id, provider, next_check_at);
@@ -4389,6 +4393,7 @@ ALTER TABLE destination ADD COLUMN probes INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE destination ADD COLUMN asked_until REAL;
 {_DELIVERY_FACTS}
 ALTER TABLE source ADD COLUMN tag_kinds TEXT;
+ALTER TABLE source ADD COLUMN asked_last TEXT NOT NULL DEFAULT '';
 PRAGMA user_version = 13;
 """,
 }
@@ -6851,6 +6856,7 @@ class Sources(_Part):
                    succeeded_at = iif(:is_success, :now, succeeded_at),
                    etag_url = iif(:is_success, :etag_url, etag_url), etag = iif(:is_success, :etag, etag),
                    tag_kinds = iif(:is_success, coalesce(:tag_kinds, tag_kinds), tag_kinds),
+                   asked_last = iif(:asked_last = '', asked_last, :asked_last),
                    failures = iif(:is_success, 0, failures + :counts),
                    failing_since = iif(:is_success, NULL, coalesce(failing_since, :now)),
                    missing_since = iif(
@@ -9227,6 +9233,7 @@ class ProjectRef(Value):
     read_known: Callable[[], Mapping[str, Release]]
     kept: dict[str, str]  # what a dialect keeps for the next check, until one fails
     installed: Collection[str] = ()  # versions that run somewhere
+    asked_last: str = ""  # as of the Listing of the last check
 
     @property
     def known(self) -> Mapping[str, Release]:
@@ -9245,6 +9252,7 @@ class Listing(Value):
     # window none, else all.
     complete_kinds: Collection[str] | None = None
     tags: Collection[str] = ()  # versions that are there, but not listed
+    asked_last: str = ""  # the tag whose digest was asked for last; "": none was
 
     @functools.cached_property
     def versions(self) -> frozenset[str]:
@@ -9264,6 +9272,7 @@ _UNAVAILABLE = (403, 404)  # one list of a project that may have another
 _DOCUMENT_LIMIT = 2 * MIB  # of an image's manifest and configuration, a go.mod, a module's list
 _REQUEST_LIMIT = 300  # of one check
 _PAGES_LIMIT = 10  # of one list, where its newest come first
+_TAG_PAGES_LIMIT = 100  # of a registry's list, in no order
 _MISSING = "missing"  # in what a dialect keeps: for what all pages were read
 _READ_LIMIT = 20 * MIB  # of a list's pages together, beyond which no further one is asked for
 
@@ -9920,61 +9929,93 @@ def oci_labels(project: ProjectRef, reference: str, wanted: Collection[str]) -> 
     return digest, labels
 
 
+class _TagList(NamedTuple):
+    """What a registry lists of an image. Of Google's the list has dates and digests, by tag."""
+
+    tags: list[str]
+    dates: dict[str, str]
+    digests: dict[str, str]
+    is_whole: bool
+
+
 def oci(project: ProjectRef) -> Exchange:
-    """https://github.com/opencontainers/distribution-spec/blob/main/spec.md#listing-tags, in no order."""
-    at = f"{project.site}/v2/{project.name}"
-    url: str | None = f"{at}/tags/list?n=1000"
-    tags, size, pages = dict[str, None](), 0, 0
-    dates, digests = (
-        dict[str, str](),
-        dict[str, str](),
-    )  # of Google's registries they stand in the list
-    while url and size <= _READ_LIMIT and pages < 100:
+    """https://github.com/opencontainers/distribution-spec/blob/main/spec.md#listing-tags, in no order.
+
+    Where the list has no digests, each check asks for those of a few tags, in turn.
+    """
+    tags, dates, digests, is_whole = yield from _tag_list(project)
+    asked_last = ""
+    if not digests:
+        installed = sorted(tag for tag in project.installed if tag in tags)
+        tags = list(dict.fromkeys([*installed, *_highest(tags)]))
+        for tag in _tags_to_describe(tags, installed, project.known):
+            digests[tag], labels = yield from oci_labels(project, tag, [_CREATED])
+            created = (labels or {}).get(_CREATED, "")  # the image's author wrote it
+            dates[tag] = _any_date(created) or ""
+        for tag in _tags_to_watch(tags, installed, project.known, project.asked_last):
+            digests[tag] = yield from _digest_of_tag(project, tag)
+            asked_last = tag
+    releases = [
+        make_release(tag, dates.get(tag) or None, content=("digest", digests.get(tag)))
+        for tag in tags
+    ]
+    return Listing(releases, complete_kinds=None if is_whole else (), asked_last=asked_last)
+
+
+def _tag_list(project: ProjectRef) -> Exchange:
+    """The ``_TagList`` of an image, without the tags that are left out."""
+    url: str | None = f"{project.site}/v2/{project.name}/tags/list?n=1000"
+    tags, dates, digests = dict[str, None](), dict[str, str](), dict[str, str]()
+    size, pages = 0, 0
+    while url and size <= _READ_LIMIT and pages < _TAG_PAGES_LIMIT:
         answer = yield from _oci_answer(project, Request(url))
-        page, url, size, pages = (
-            answer.json(),
-            next_page(answer),
-            size + len(answer.body),
-            pages + 1,
-        )
-        tags |= dict.fromkeys(
-            tag for tag in page["tags"] or () if not is_left_out(tag, project.installed)
-        )
+        page, url = answer.json(), next_page(answer)
+        size += len(answer.body)
+        pages += 1
+        listed = page["tags"] or ()
+        tags |= dict.fromkeys(tag for tag in listed if not is_left_out(tag, project.installed))
         for digest, manifest in (page.get("manifest") or {}).items():
             for tag in manifest["tag"]:
                 digests[tag] = digest
                 dates[tag] = timestamp(int(manifest.get("timeUploadedMs") or 0) / 1000)
-    if not digests:
-        installed = [tag for tag in project.installed if tag in tags]
-        tags = dict.fromkeys([*installed, *_highest(tags)])
-        numbered = sorted(
-            (tag for tag in tags if re.search("[0-9]", tag)), key=version_order, reverse=True
-        )
-        for tag in [
-            tag for tag in dict.fromkeys([*installed, *numbered]) if tag not in project.known
-        ][:_DETAILS_PER_CHECK]:
-            digests[tag], labels = yield from oci_labels(project, tag, [_CREATED])
-            dates[tag] = (
-                _any_date((labels or {}).get(_CREATED, "")) or ""
-            )  # the image's author wrote it
-        known = [tag for tag in numbered if tag in project.known]
-        watched = [*installed, *({"latest"} & tags.keys()), *known]
-        for tag in list(dict.fromkeys(watched))[:_DETAILS_PER_CHECK]:
-            request = Request(
-                f"{at}/manifests/{tag}",
-                {"Accept": _MANIFESTS},
-                "HEAD",
-                accept_statuses=_UNAVAILABLE,
-            )
-            answer = yield from _oci_answer(project, request)
-            digests[tag] = answer.headers.get("docker-content-digest", "")
-    return Listing(
-        [
-            make_release(tag, dates.get(tag) or None, content=("digest", digests.get(tag)))
-            for tag in tags
-        ],
-        complete_kinds=() if url else None,
+    return _TagList([*tags], dates, digests, is_whole=not url)
+
+
+def _numbered(tags: Iterable[str]) -> list[str]:
+    """Those of the tags with a number, the highest first."""
+    numbered = [tag for tag in tags if re.search("[0-9]", tag)]
+    return sorted(numbered, key=version_order, reverse=True)
+
+
+def _tags_to_describe(
+    tags: Iterable[str], installed: Iterable[str], known: Collection[str]
+) -> list[str]:
+    """The tags to ask for when they were made: of those that are new what runs, then the highest."""
+    wanted = dict.fromkeys([*installed, *_numbered(tags)])
+    return [tag for tag in wanted if tag not in known][:_DETAILS_PER_CHECK]
+
+
+def _tags_to_watch(
+    tags: Collection[str], installed: Iterable[str], known: Collection[str], asked_last: str
+) -> list[str]:
+    """The tags to ask for their digests, in turn, as each may have been rebuilt: what runs, latest, and the
+    highest. ``asked_last``: the one that was asked for last; those that follow it were not for the longest."""
+    highest = [tag for tag in _numbered(tags) if tag in known][:_DETAILS_PER_CHECK]
+    watched = sorted({*installed, *highest} | ({"latest"} & {*tags}))
+    turn = bisect.bisect_right(watched, asked_last)
+    return [*watched[turn:], *watched[:turn]][:_DETAILS_PER_CHECK]
+
+
+def _digest_of_tag(project: ProjectRef, tag: str) -> Exchange:
+    """The digest of a tag; "" where it cannot be had."""
+    request = Request(
+        f"{project.site}/v2/{project.name}/manifests/{tag}",
+        {"Accept": _MANIFESTS},
+        "HEAD",
+        accept_statuses=_UNAVAILABLE,
     )
+    answer = yield from _oci_answer(project, request)
+    return answer.headers.get("docker-content-digest", "")
 
 
 def dockerhub(project: ProjectRef) -> Exchange:
@@ -11857,10 +11898,11 @@ def releases_of(
     etag: str | None = None,
     kept: dict[str, str] | None = None,
     installed: Collection[str] = (),
+    asked_last: str = "",
 ) -> Listing | None:
     """What a provider lists of a project, newest first; None if what is at ``etag_url`` still has ``etag``.
-    ``kept``: what dialects keep between checks; changed. ``installed``: versions whose content counts. Raises
-    ProviderError for everything that can go wrong there."""
+    ``kept``: what dialects keep between checks; changed. ``installed``: versions whose content counts.
+    ``asked_last``: as of the last Listing. Raises ProviderError for everything that can go wrong there."""
     site, name_there = _server_and_name(provider, name)
     project = ProjectRef(
         provider.id,
@@ -11871,6 +11913,7 @@ def releases_of(
         read_known,
         {} if kept is None else kept,
         installed,
+        asked_last,
     )
     steps, answer = provider.dialect.read(project), None
     header = (
@@ -16394,6 +16437,7 @@ class Tracker(Worker):
                 None if is_ignored else source.etag,
                 kept,
                 installed,
+                source.asked_last,
             ),
         )
         if kept:
@@ -16450,6 +16494,7 @@ class Tracker(Worker):
             renamed=self._renamed(provider, source, listing),
             news=[release.version for release in news],
             final_now=[release.version for release in news if release.change == FINAL],
+            asked_last=listing.asked_last,
         )
         return self._record(source, result, news)
 

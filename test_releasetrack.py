@@ -9135,6 +9135,46 @@ def test_oci_check_reads_few_manifests(listen):
     assert found["1.189"][5] == "digest:sha256:x"  # a known one that may have moved
 
 
+def test_oci_tags_are_asked_for_their_digests_in_turn(world, listen):
+    """Five were, always the same, and which by chance: rebuilds of the others were never seen."""
+    tags, digests = [*(f"{minor}.1" for minor in range(1, 20)), "latest", "x"], dict[str, str]()
+
+    def answer(seen: Seen) -> Any:
+        if "/tags/" in seen.path:
+            return 200, {"tags": tags}
+        tag = seen.path.rpartition("/")[2]
+        digest = digests.get(tag, f"sha256:{hashlib.sha256(tag.encode()).hexdigest()}")
+        return 200, MANIFEST, {"Docker-Content-Digest": digest}
+
+    registry = listen(answer)
+    settings = rt.Settings(provider=(f"registry=oci:{registry.url}",))
+    project, source = world.store.projects.add(world.account.id, "registry", "o/i", "o/i", {})
+    installed = [f"{minor}.1" for minor in range(1, 12)]
+    runs = tuple(rt.Installation("nas", tag) for tag in installed)
+    world.store.projects.update(world.account.id, [project.id], {"installed": runs})
+
+    def check() -> list[str]:
+        """What one check asks for, of a program that was started for it."""
+        registry.seen.clear()
+        check_now(world.tracker(settings), source.id)
+        return [seen.path.rpartition("/")[2] for seen in registry.seen if seen.method == "HEAD"]
+
+    watched = sorted([*installed, "latest", *(f"{minor}.1" for minor in range(15, 20))])
+    for _ in range(5):  # until all are known
+        check()
+    turns = [check() for _ in range(2 * len(watched))]
+    assert all(len(asked) == 5 == len({*asked}) for asked in turns)
+    in_turn = list(itertools.chain.from_iterable(turns))
+    assert {*in_turn} == {*watched}
+    of_each = Counter(in_turn)
+    assert max(of_each.values()) - min(of_each.values()) <= 1
+    assert in_turn[: len(watched)] == in_turn[len(watched) : 2 * len(watched)]
+    digests["7.1"] = f"sha256:{'a' * 64}"  # it is rebuilt
+    for _ in range(4):
+        check()
+    assert world.store.releases.known(source.id)["7.1"].is_updated
+
+
 def test_token_goes_to_its_provider_only(listen):
     basic = [base64.b64encode(text).decode() for text in (b"me:w", b"__token__:t")]
     for dialects, token, header, value in [
@@ -15401,7 +15441,7 @@ def test_image_is_asked_for_its_labels_only_where_its_newest_tag_changed(noting)
         return [f"{one.method} {one.path.rpartition('/')[2][:7]}" for one in registry.listener.seen]
 
     before = asked(images[3])
-    assert before == ["GET list?n=", "HEAD 1.1", "HEAD 1.0"] == asked(images[0]), (
+    assert before == ["GET list?n=", "HEAD 1.0", "HEAD 1.1"] == asked(images[0]), (
         "no request more than before"
     )
     registry.push("me/config", "1.0", build="a new build of an old tag", at="config")
