@@ -2465,6 +2465,30 @@ class Project(Value):
     def is_snoozed(self, now: float) -> bool:
         return self.status.is_snoozed(now)
 
+    def lacking(self, other: Project) -> dict[str, Any]:
+        """The settings of another project of the same repository that this one has not, by name.
+
+        What is chosen for both stays; installed versions, tags and answers are those of both.
+        """
+        places = {installation.place for installation in self.installed}
+        added = [found for found in other.installed if found.place not in places]
+        answered = {version for version, _ in self.version_answers}
+        answers = [answer for answer in other.version_answers if answer[0] not in answered]
+        lacking: dict[str, Any] = {
+            "installed": (*self.installed, *added)[:INSTALLED_LIMIT],
+            "tags": tuple(dict.fromkeys((*self.tags, *other.tags))),
+            "version_answers": (*self.version_answers, *answers),
+            "destinations": {
+                kind: ids
+                for kind, ids in other.destinations.items()
+                if not self.destinations.get(kind)
+            },
+        }
+        for name in ("note", "skipped_version", "exclude_version_regexp"):
+            if not getattr(self, name):
+                lacking[name] = getattr(other, name)
+        return lacking
+
     def as_json(self, url: str) -> dict[str, Any]:
         """The contract's Project and beyond it ``source``, without members that are false or empty."""
         is_used = not self.notes_state.startswith(("not used", "no notes"))
@@ -7079,12 +7103,16 @@ class Sources(_Part):
             ],
         )
 
-    @staticmethod
     def _rename(
-        db: sqlite3.Connection, source_id: int, found: CheckResult, name: str, key: str, now: float
+        self,
+        db: sqlite3.Connection,
+        source_id: int,
+        found: CheckResult,
+        name: str,
+        key: str,
+        now: float,
     ) -> CheckResult:
-        """Give a source its new name; what is left to be recorded of the check. Where another has that name,
-        projects and history move there, and its next check, soon, notifies them of what is new to it."""
+        """Give a source its new name; what is left to be recorded of the check."""
         other = db.execute(
             """
             SELECT id FROM source WHERE key = ? AND provider = (SELECT provider FROM source WHERE id = ?)
@@ -7097,8 +7125,18 @@ class Sources(_Part):
                 (name, key, source_id),
             )
             return found
-        values = {"old": source_id, "new": other["id"], "now": now}
-        has = {
+        return self._merge(db, source_id, other["id"], found, now)
+
+    def _merge(
+        self, db: sqlite3.Connection, old_id: int, new_id: int, found: CheckResult, now: float
+    ) -> CheckResult:
+        """Move projects and history of a source to the one that has its new name, as of ``_rename``.
+
+        The next check of that one, soon, notifies them of what is new to it: of the events of this check those
+        are left that are about what it has already, and about projects that become one there.
+        """
+        values = {"old": old_id, "new": new_id, "now": now}
+        known = {
             row["version"]
             for row in db.execute("SELECT version FROM release WHERE source_id = :new", values)
         }
@@ -7109,25 +7147,47 @@ class Sources(_Part):
              WHERE id = :new""",
             values,
         )
-        db.execute("UPDATE OR IGNORE project SET source_id = :new WHERE source_id = :old", values)
-        db.execute("DELETE FROM project WHERE source_id = :old", values)  # the account has both
+        twins = self._twins(db, old_id, new_id)
+        for old, kept in twins:
+            self._store.projects.merge(db, old, kept)
+        db.execute("UPDATE project SET source_id = :new WHERE source_id = :old", values)
         db.execute(
             """
             UPDATE source SET notes_source_id = :new, notes_revision = notes_revision + 1
              WHERE notes_source_id = :old""",
             values,
         )
-        _raise_revision(db, other["id"])
-        _write_newest(db, other["id"])
+        _raise_revision(db, new_id)
+        _write_newest(db, new_id)
         db.execute("DELETE FROM source WHERE id = :old", values)
-        return CheckResult(
-            found.next_check_at,
-            events=[
-                event
-                for event in found.events
-                if event.kind == "recovered" or event.body.get("version") in has
-            ],
-        )
+        kept_ids = {kept.id for _, kept in twins}
+        events = [
+            event
+            for event in found.events
+            if event.kind == "recovered"
+            or event.body.get("version") in known
+            or event.project_id in kept_ids
+        ]
+        return CheckResult(found.next_check_at, events=events)
+
+    def _twins(
+        self, db: sqlite3.Connection, old_id: int, new_id: int
+    ) -> list[tuple[Project, Project]]:
+        """``(of the old source, of the new one)``: the projects of each account that tracks both."""
+        rows = db.execute(
+            """
+            SELECT old.account_id, old.id AS old_id, kept.id AS kept_id
+              FROM project AS old JOIN project AS kept USING (account_id)
+             WHERE old.source_id = ? AND kept.source_id = ?""",
+            (old_id, new_id),
+        ).fetchall()
+        twins = list[tuple[Project, Project]]()
+        for row in rows:
+            old = self._store.projects.get(row["account_id"], row["old_id"])
+            kept = self._store.projects.get(row["account_id"], row["kept_id"])
+            if old and kept:
+                twins.append((old, kept))
+        return twins
 
 
 class Projects(_Part):
@@ -7178,6 +7238,26 @@ class Projects(_Part):
         with self._db.transaction() as db:
             for project_id in ids:
                 self._write_settings(db, account_id, project_id, settings)
+
+    def merge(self, db: sqlite3.Connection, old: Project, kept: Project) -> None:
+        """Remove a project of which an account has another; that one gets what it lacks, and the history."""
+        log.info(
+            "project %s: merged with %s, %s %s, as that is its name now",
+            old.id,
+            kept.id,
+            kept.provider,
+            kept.name,
+        )
+        self._write_settings(db, kept.account_id, kept.id, kept.lacking(old))
+        db.execute(
+            """
+            UPDATE project
+               SET added_at = min(added_at, (SELECT added_at FROM project AS old WHERE old.id = ?))
+             WHERE id = ?""",
+            (old.id, kept.id),
+        )
+        db.execute("UPDATE event SET project_id = ? WHERE project_id = ?", (kept.id, old.id))
+        db.execute("DELETE FROM project WHERE id = ?", (old.id,))
 
     def _write_settings(
         self, db: sqlite3.Connection, account_id: str, project_id: str, settings: Mapping[str, Any]
@@ -15327,6 +15407,23 @@ def release_event(
     return Event(subscriber.project.id, event_body(subscriber, release), url, recipients)
 
 
+def merged_event(
+    subscriber: Subscriber, former_name: str, provider: Provider, now: float, settings: Settings
+) -> Event:
+    """Another project of the account has the name of this one now, and is merged with it."""
+    text = (
+        f"{former_name}, which you tracked, too, is called this now; they are one project, with the installed "
+        "versions and tags of both"
+    )
+    return Event(
+        subscriber.project.id,
+        notice_body(subscriber, timestamp(now), text=text),
+        page_of(provider, subscriber.project.name),
+        recipients_of(subscriber, None, now, settings, are_webhooks=False),
+        "summary",
+    )
+
+
 def gap_of(
     listing: Listing, known: Mapping[str, Release], provider: Provider, token: str | None
 ) -> str:
@@ -16482,6 +16579,9 @@ class Tracker(Worker):
             waiting = tags_to_wait(news, known, result.notes, self._clock())
         if not waiting:
             news, events = self._events(source, provider, known, news, verdicts, gap)
+        renamed = self._renamed(provider, source, listing)
+        if renamed:
+            events = [*events, *self._merged_events(source, provider, renamed[1])]
         answer = listing.cache_validator
         headers = answer.headers if answer else {}
         result = dataclasses.replace(
@@ -16491,7 +16591,7 @@ class Tracker(Worker):
             verdicts=verdicts,
             events=[*withdrawn, *events],
             waiting=waiting,
-            renamed=self._renamed(provider, source, listing),
+            renamed=renamed,
             news=[release.version for release in news],
             final_now=[release.version for release in news if release.change == FINAL],
             asked_last=listing.asked_last,
@@ -16689,6 +16789,19 @@ class Tracker(Worker):
                 release.change,
             )
         return [event for event in recorded.events if event.kind == "release"], news
+
+    def _merged_events(self, source: Source, provider: Provider, new_key: str) -> list[Event]:
+        """Notices for the accounts that track a renamed project under its new name, too."""
+        projects = self.store.projects
+        other_id = self.store.sources.id_of(source.provider, new_key)
+        if not other_id:
+            return []
+        account_ids = {subscriber.account.id for subscriber in projects.subscribers(source.id)}
+        return [
+            merged_event(subscriber, source.name, provider, self._clock(), self._settings)
+            for subscriber in projects.subscribers(other_id)
+            if subscriber.account.id in account_ids
+        ]
 
     def _renamed(
         self, provider: Provider, source: Source, listing: Listing

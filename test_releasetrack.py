@@ -13505,6 +13505,55 @@ def test_renamed_project_joins_a_tracked_one(watch):
     assert len(store.releases.page(mine, 1)[0]) == 2
 
 
+def test_renamed_project_leaves_to_a_tracked_one_what_that_lacks(watch):
+    """Its installed versions, tags, note, skipped version and destinations were deleted, and nobody was notified."""
+    store, forge, account = watch.world.store, watch.forge, watch.world.account
+    watch.check()
+    tags = [store.tags.add(account.id, name).id for name in ("home", "work")]
+    hook, phone = (
+        watch.world.webhook("http://127.0.0.1:9/", name="listed", is_for_every_project=False),
+        new_destination(store, account.id, "ntfy", "phone", {"topic": "releases"}),
+    )
+    store.projects.update(
+        account.id,
+        [watch.project.id],
+        {
+            "installed": (rt.Installation("nas", "1.0"), rt.Installation("pi", "1.1")),
+            "tags": [tags[0]],
+            "note": "runs the wiki",
+            "skipped_version": "1.1",
+            "destinations": {"webhook": [hook.id]},
+            "version_answers": (("nightly-9", False),),
+        },
+    )
+    forge.publish("o/r", "1.2")
+    assert watch.check() == ["1.2"]
+    renamed(forge, "o/r", "new/name")
+    settings = {
+        "installed": (rt.Installation("nas", "1.1"),),
+        "tags": [tags[1]],
+        "version_answers": (("edge-9", True),),
+    }
+    kept, there = store.projects.add(account.id, "forge", "new/name", "new/name", settings)
+    check_now(watch.tracker, there.id)
+    watch.check()
+    (project,) = store.projects.page(account.id, "name", False)[0]
+    assert project.id == kept.id and store.sources.tracked() == [store.sources.get(there.id)]
+    assert {(one.place, one.version) for one in project.installed} == {
+        ("nas", "1.1"),
+        ("pi", "1.1"),
+    }
+    assert {*project.tags} == {*tags} and project.note == "runs the wiki"
+    assert project.skipped_version == "1.1" and project.destinations == {"webhook": (hook.id,)}
+    assert {*project.version_answers} == {("nightly-9", False), ("edge-9", True)}
+    history = store.outbox.history(account.id)
+    assert {(one.project_id, one.version) for one in history if one.event == "release"} == {
+        (kept.id, "1.2")
+    }, "what was sent of it stays in the history"
+    (notice,) = [one for one in history if one.event == "summary"]
+    assert notice.destination_id == phone.id and notice.project == "new/name"
+
+
 def test_release_during_a_rename_notifies_each_account_once(watch):
     store, forge = watch.world.store, watch.forge
     other = an_account(store, "you@example.org")
