@@ -2343,6 +2343,8 @@ class Project(Value):
     notes_from: str = ""  # of an image, as of its Source
     notes_state: str = ""
     notes_source: str = ""  # "provider name" of what it gets notes from
+    # A check that reads other kinds of tags, as what is installed asks for, is "due" or has "begun"; else None.
+    reading: str | None = dataclasses.field(default=None, compare=False)
     revision: int = dataclasses.field(
         default=0, compare=False
     )  # of all that its rules are applied to
@@ -2456,6 +2458,12 @@ class Project(Value):
         parts, skipped = version_parts(version), version_parts(self.skipped_version)
         is_same_release = (parts.release, parts.counter) == (skipped.release, skipped.counter)
         return bool(parts.numbers) and is_same_release
+
+    @property
+    def special_tags(self) -> set[str]:
+        """What is installed of the kinds that a list leaves out unless such is installed."""
+        tags = {installation.version for installation in self.installed}
+        return {tag for tag in tags if is_left_out(tag, ())}
 
     def at(self, place: str) -> Project:
         return dataclasses.replace(
@@ -4126,6 +4134,7 @@ CREATE INDEX read_release_of_release ON read_release (release_id);
 -- revision: rises when it or, where it has rules, its releases change; judged_revision: as of its rules.
 -- newest_date: of the newest release, so that lists by it do not read the releases of every project.
 -- is_narrow: lists leave out what its rules exclude, such as an image's 300 other tags.
+-- reading: as of a Project.
 CREATE TABLE project (
     id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
     source_id INTEGER NOT NULL REFERENCES source, email_notification TEXT NOT NULL,
@@ -4144,12 +4153,14 @@ CREATE TABLE project (
     fixes_cve INTEGER NOT NULL DEFAULT 0 CHECK (fixes_cve IN (0, 1)),
     update_step INTEGER NOT NULL DEFAULT 0, behind INTEGER NOT NULL DEFAULT 0,
     certainty INTEGER NOT NULL DEFAULT 0,
+    reading TEXT CHECK (reading IN ('due', 'begun')),
     skipped_version TEXT NOT NULL DEFAULT '', snoozed_until REAL,
     added_at REAL NOT NULL, version_answers TEXT NOT NULL DEFAULT '[]', alerted TEXT NOT NULL DEFAULT '[]',
     UNIQUE (account_id, source_id)
 ) STRICT;
 CREATE INDEX project_of_source ON project (source_id);
 CREATE INDEX project_by_newest ON project (account_id, newest_date);
+CREATE INDEX project_reading ON project (source_id) WHERE reading IS NOT NULL;
 CREATE INDEX project_snoozed ON project (snoozed_until) WHERE snoozed_until IS NOT NULL;
 CREATE INDEX project_installed
     ON project (account_id, severity, is_withdrawn, is_ended, fixes_cve, update_step, behind, certainty)
@@ -4404,6 +4415,8 @@ UPDATE project
 UPDATE project SET certainty = CASE update_state WHEN 'behind' THEN 4 WHEN 'new build' THEN 2 ELSE 1 END
  WHERE update_state IN ('behind', 'new build', 'unsure');
 ALTER TABLE project DROP COLUMN urgency;
+ALTER TABLE project ADD COLUMN reading TEXT CHECK (reading IN ('due', 'begun'));
+CREATE INDEX project_reading ON project (source_id) WHERE reading IS NOT NULL;
 CREATE INDEX project_installed
     ON project (account_id, severity, is_withdrawn, is_ended, fixes_cve, update_step, behind, certainty)
  WHERE update_state != '';
@@ -6791,6 +6804,12 @@ class Sources(_Part):
                 (compact_json(ids), due_at),
             )
             claimed = self._store.leases.take(db, [source.id for source in due], claimant, now)
+            db.execute(
+                """
+                UPDATE project SET reading = 'begun'
+                 WHERE reading = 'due' AND source_id IN (SELECT value FROM json_each(?))""",
+                (compact_json(list(claimed)),),
+            )
         return [source for source in due if source.id in claimed]
 
     def claim_abandoned(self, claimant: str, now: float) -> list[Source]:
@@ -6855,6 +6874,7 @@ class Sources(_Part):
                 _write_verdicts(db, verdicts, verdicts.project.revision + bool(changed))
             if changed or found.verdicts:
                 _write_newest(db, source_id)
+            self._end_reading(db, source_id, is_success=found.error is None)
             for event in found.events:
                 self._store.outbox.insert(db, event, now)
             if found.notes:
@@ -6985,6 +7005,31 @@ class Sources(_Part):
                    AND error IS NULL""",
                 {"now": now, "image": image_id},
             )
+
+    def _end_reading(self, db: sqlite3.Connection, source_id: int, *, is_success: bool) -> None:
+        """Have projects judged again that waited for a check to read what they have installed.
+
+        After a failure they wait for the next one. What was asked for during the check is read at once.
+        """
+        if not is_success:
+            db.execute(
+                "UPDATE project SET reading = 'due' WHERE source_id = ? AND reading = 'begun'",
+                (source_id,),
+            )
+            return
+        db.execute(
+            """
+            UPDATE project SET reading = NULL, revision = revision + 1
+             WHERE source_id = ? AND reading = 'begun'""",
+            (source_id,),
+        )
+        db.execute(
+            """
+            UPDATE source SET next_check_at = :now
+             WHERE id = :source
+               AND EXISTS (SELECT 1 FROM project WHERE source_id = :source AND reading = 'due')""",
+            {"now": self._db.clock(), "source": source_id},
+        )
 
     def _write_releases(
         self,
@@ -7262,8 +7307,11 @@ class Projects(_Part):
     def _write_settings(
         self, db: sqlite3.Connection, account_id: str, project_id: str, settings: Mapping[str, Any]
     ) -> None:
-        """``settings``: fields of a project by name, of which ``destinations`` may hold some kinds only; a
-        value may be a function of the project as it is."""
+        """Change a project, with all that follows from it.
+
+        ``settings``: fields of a project by name, of which ``destinations`` may hold some kinds only; a value
+        may be a function of the project as it is.
+        """
         project = self.get(account_id, project_id)
         if project is None:
             return
@@ -7271,61 +7319,99 @@ class Projects(_Part):
             name: value(project) if callable(value) else value for name, value in settings.items()
         }
         tags, destinations = values.pop("tags", None), values.pop("destinations", {})
-        self._write_fields(db, project, dataclasses.replace(project, **values))
-        if tags is not None:
-            db.execute("DELETE FROM project_tag WHERE project_id = ?", (project_id,))
-            db.executemany(
-                """
-                INSERT INTO project_tag (project_id, tag_id)
-                SELECT project.id, tag.id FROM project JOIN tag USING (account_id)
-                 WHERE project.id = ? AND tag.id = ?""",
-                [(project_id, tag_id) for tag_id in tags],
-            )
-        for kind, ids in destinations.items():
-            db.execute(
-                """
-                DELETE FROM project_destination
-                 WHERE project_id = ? AND destination_id IN (SELECT id FROM destination WHERE kind = ?)
-                """,
-                (project_id, kind),
-            )
-            db.executemany(
-                """
-                INSERT INTO project_destination (project_id, destination_id)
-                SELECT project.id, destination.id FROM project JOIN destination USING (account_id)
-                 WHERE project.id = ? AND kind = ? AND destination.id = ?
-                """,
-                [(project_id, kind, id_) for id_ in ids],
-            )
-
-    def _write_fields(self, db: sqlite3.Connection, project: Project, after: Project) -> None:
-        """Write the columns of a project, and what follows from them for its source and its deliveries."""
-        before, stored = _stored(project), _stored(after)
-        has_same_rules = all(
-            before[name] == stored[name]
-            for name in ("exclude_version_regexp", "version_answers", "notify_level")
-        ) and (
-            {one.identity for one in after.installed} == {one.identity for one in project.installed}
-        )
-        db.execute(_UPDATE_PROJECT, stored | {"has_same_rules": has_same_rules})
-        if not has_same_rules:
-            _write_newest(db, project.source_id)
-        tags = {installation.version for installation in project.installed}
-        if any(installation.version not in tags for installation in after.installed):
-            self._make_due(db, project.source_id)
+        after = dataclasses.replace(project, **values)
+        self._write_fields(db, project, after)
         if after.notes_from != project.notes_from:
-            db.execute(
-                """
-                UPDATE source SET notes_from = ?, labels = '', notes_source_id = NULL, notes_state = '',
-                                  notes_revision = notes_revision + 1, next_check_at = ?
-                 WHERE id = ?""",
-                (after.notes_from, self._db.clock(), project.source_id),
-            )
-            self._db.check_wakeup.set()
+            self._await_notes(db, after)
+        if self._versions(after) - self._versions(project):
+            self._make_due(db, project.source_id)
+        if asked_for := after.special_tags - project.special_tags:
+            self._await_tags(db, after, asked_for)
         if after.skipped_version or after.snoozed_until or after.is_muted:
             self._skip_deliveries(db, after)
         if after.hold_days != project.hold_days:
             self._db.send_wakeup.set()
+        if tags is not None:
+            self._write_tags(db, project_id, tags)
+        for kind, ids in destinations.items():
+            self._write_destinations(db, project_id, kind, ids)
+
+    @staticmethod
+    def _write_fields(db: sqlite3.Connection, before: Project, after: Project) -> None:
+        """Write the columns of a project. It is judged again where that depends on them."""
+        stored_before, stored = _stored(before), _stored(after)
+        identities = [{one.identity for one in each.installed} for each in (before, after)]
+        has_same_rules = identities[0] == identities[1] and all(
+            stored_before[name] == stored[name]
+            for name in ("exclude_version_regexp", "version_answers", "notify_level")
+        )
+        db.execute(_UPDATE_PROJECT, stored | {"has_same_rules": has_same_rules})
+        if not has_same_rules:
+            _write_newest(db, before.source_id)
+
+    def _await_notes(self, db: sqlite3.Connection, project: Project) -> None:
+        """Have an image's notes found anew, where a person said where they are."""
+        db.execute(
+            """
+            UPDATE source SET notes_from = ?, labels = '', notes_source_id = NULL, notes_state = '',
+                              notes_revision = notes_revision + 1, next_check_at = ?
+             WHERE id = ?""",
+            (project.notes_from, self._db.clock(), project.source_id),
+        )
+        self._db.check_wakeup.set()
+
+    @staticmethod
+    def _versions(project: Project) -> set[str]:
+        return {installation.version for installation in project.installed}
+
+    @staticmethod
+    def _await_tags(db: sqlite3.Connection, project: Project, tags: Collection[str]) -> None:
+        """Have a project wait for the check that reads tags which may have been left out."""
+        values = {
+            "project": project.id,
+            "source": project.source_id,
+            "tags": compact_json(list(tags)),
+        }
+        db.execute(
+            """
+            UPDATE project SET reading = 'due'
+             WHERE id = :project AND json_array_length(:tags) > (
+                   SELECT count(*) FROM release
+                    WHERE source_id = :source AND gone_at IS NULL
+                      AND version IN (SELECT value FROM json_each(:tags)))""",
+            values,
+        )
+
+    @staticmethod
+    def _write_tags(db: sqlite3.Connection, project_id: str, tags: Iterable[str]) -> None:
+        db.execute("DELETE FROM project_tag WHERE project_id = ?", (project_id,))
+        db.executemany(
+            """
+            INSERT INTO project_tag (project_id, tag_id)
+            SELECT project.id, tag.id FROM project JOIN tag USING (account_id)
+             WHERE project.id = ? AND tag.id = ?""",
+            [(project_id, tag_id) for tag_id in tags],
+        )
+
+    @staticmethod
+    def _write_destinations(
+        db: sqlite3.Connection, project_id: str, kind: str, ids: Iterable[str]
+    ) -> None:
+        db.execute(
+            """
+            DELETE FROM project_destination
+             WHERE project_id = ? AND destination_id IN (SELECT id FROM destination WHERE kind = ?)
+            """,
+            (project_id, kind),
+        )
+        db.executemany(
+            """
+            INSERT INTO project_destination (project_id, destination_id)
+            SELECT project.id, destination.id FROM project JOIN destination USING (account_id)
+             WHERE project.id = ? AND kind = ? AND destination.id = ?
+            """,
+            [(project_id, kind, id_) for id_ in ids],
+        )
 
     def _make_due(self, db: sqlite3.Connection, source_id: int) -> None:
         """Have a source checked at once: of what runs now another kind of tags may have to be read."""
@@ -7337,19 +7423,16 @@ class Projects(_Part):
 
     def _skip_deliveries(self, db: sqlite3.Connection, project: Project) -> None:
         """Take what is skipped or muted, or snoozed and without a CVE, out of digests not sent yet."""
-        now = self._db.clock()
-        skipped = [
-            row["id"]
-            for row in db.execute(
-                """
+        now, skipped = self._db.clock(), list[int]()
+        for row in db.execute(
+            """
             SELECT id, json_extract(body, '$.version') AS version, json_extract(body, '$.cve') AS cve
               FROM event WHERE project_id = ? AND kind = 'release'""",
-                (project.id,),
-            )
-            if project.is_muted
-            or project.skips(row["version"])
-            or (project.is_snoozed(now) and not row["cve"])
-        ]
+            (project.id,),
+        ):
+            is_snoozed = project.is_snoozed(now) and not row["cve"]
+            if project.is_muted or is_snoozed or project.skips(row["version"]):
+                skipped.append(row["id"])
         db.execute(
             """
             UPDATE delivery SET state = 'skipped', settled_at = :now,
@@ -14499,17 +14582,23 @@ def _digest_of(release: Release | None) -> str:
 
 @each_read_once()
 def compared(
-    installation: Installation, releases: Mapping[str, Release], rules: VersionRules
+    installation: Installation,
+    releases: Mapping[str, Release],
+    rules: VersionRules,
+    *,
+    is_reading: bool = False,
 ) -> Installation:
     """An installation, and how it compares with the releases; final ones are preferred.
 
     A tag of an unknown build is taken for the build that it was at first. Of a tag that moves, but latest,
-    the digest decides.
+    the digest decides. ``is_reading``: a check is due that may find releases which were left out.
     """
     known = _digest_of(releases.get(installation.version))
     known_as, digest = _known_as(installation, releases, rules), known.partition(" ")[0]
     mine = known_as or installation.version
     own, release = rules.parts(mine), releases.get(mine)
+    is_gone = release is not None and release.gone_at is not None
+    is_to_be_read = is_reading and (release is None or is_gone)
     first_digest = "" if installation.digest else installation.first_digest or digest
     is_other_build = not installation.has_digest(known) and digest != first_digest
     after = dataclasses.replace(
@@ -14517,7 +14606,7 @@ def compared(
         known_as=known_as,
         first_digest=first_digest,
         is_rebuilt=bool(digest) and is_other_build,
-        is_withdrawn=release is not None and release.gone_at is not None,
+        is_withdrawn=is_gone and not is_to_be_read,
         state="unknown",
         may_follow="",
         step="",
@@ -14544,6 +14633,8 @@ def compared(
         return _behind(after, newer, releases, rules)
     if after.is_withdrawn:
         return dataclasses.replace(after, state="withdrawn")
+    if is_to_be_read:
+        return dataclasses.replace(after, state="reading", may_follow="")
     if after.is_rebuilt:
         return dataclasses.replace(after, state="new build")
     return dataclasses.replace(after, state="unsure" if after.may_follow else after.state)
@@ -14709,7 +14800,11 @@ def apply_rules(
     if rules.is_image and (tags or project.exclude_version_regexp):
         ruled_out = {*ruled_out, *(tag for tag in releases if is_left_out(tag, tags))}
     known = {version: one for version, one in releases.items() if version not in ruled_out}
-    pairs = [(one, compared(one, known, rules)) for one in project.installed]
+    tags_to_read = project.special_tags if project.reading else set()
+    pairs = [
+        (one, compared(one, known, rules, is_reading=one.version in tags_to_read))
+        for one in project.installed
+    ]
     installed = tuple(
         now
         if now.newest == one.newest
@@ -20324,6 +20419,9 @@ def install(call: Call, project: Project) -> str:
     call.context.inventory.record(project, Installation(place, version, seen_at=now))
     if releases.get(project, [version]):
         return ""
+    after = call.store.projects.get(call.account_id, project.id)
+    if after and after.reading:
+        return f" Tags such as {version} are read now."
     has_releases = bool(releases.newest(project.account_id, [project.source_id]))
     return f" No release is called {version}." if has_releases else ""
 
@@ -24104,6 +24202,8 @@ def _installation_item(visit: Visit, project: Project, one: Installation) -> Ent
         hints.append("Floating tag: its digest is compared, and you are notified of new builds.")
     elif one.state == "unknown":
         hints.append(f"No release is like {one.shown}, so it cannot be compared.")
+    elif one.state == "reading":
+        hints.append(_error_of(visit, project) or f"Tags such as {one.shown} are being read.")
     newer = f" \u2192 {one.newest}" if one.newest else ""
     return Entry(
         one.shown + newer,
@@ -25301,7 +25401,7 @@ def project_page(visit: Visit, project_id: str) -> Page:
     if text or is_final:
         nothing = "No matching release."
     elif project.health.succeeded_at:
-        nothing = "The provider lists none."
+        nothing = "They are being read." if project.reading else "The provider lists none."
     else:
         nothing = "No release is known yet."
     return Page(

@@ -12120,6 +12120,104 @@ def test_manifest_of_a_platform_is_known_by_its_index(world_with, listen):
     ) == ["1.1.0"]
 
 
+class TagList:
+    """An image's list of tags, whose answer is 304 where nothing changed."""
+
+    def __init__(self, *tags: str) -> None:
+        self.tags, self.asked, self.fault = list(tags), list[int](), 0
+        self.on_request: Callable[[], Any] = lambda: None
+
+    def __call__(self, seen: Seen) -> Any:
+        if "/tags" not in seen.path:
+            return 404, {}
+        self.on_request()
+        is_same = seen.headers.get("if-none-match") == '"1"'
+        status = self.fault or (304 if is_same else 200)
+        self.asked.append(status)
+        results = [
+            {"name": tag, "tag_last_pushed": f"2026-03-{day:02}T10:00:00Z", "digest": f"d{day}"}
+            for day, tag in enumerate(self.tags, 1)
+        ]
+        return status, {"next": None, "results": results[::-1]}, {"ETag": '"1"'}
+
+
+UNTRUE = ("No release is", "lists none", "not compared")
+
+
+@pytest.mark.parametrize("plain", [(), ("4.0.0", "4.1.0")], ids=["such tags alone", "others, too"])
+def test_tags_that_were_left_out_are_read_once_one_is_installed(world_with, listen, plain):
+    """Bug: for an hour, or where the registry answers 304 for ever, the pages said that there is no such tag."""
+    tags = TagList(*plain, "4.0.0-arm64", "4.1.0-arm64")
+    world = world_with(provider=(f"dockerhub=dockerhub:{listen(tags).url}",))
+    visitor, account = world.visitor(), world.account
+    project = world.store.projects.add(
+        account.id, "dockerhub", "o/i", "o/i", {"notes_from": "none"}
+    )[0]
+    path, tracker = f"/projects/{project.id}", world.service.tracker
+
+    def state() -> str:
+        return world.ask("GET", "/v1/updates?all")["updates"][0]["installed"][0]["state"]
+
+    for _ in range(2):
+        check_now(tracker, project.source_id)
+    assert tags.asked == [200, 304]
+    saved = visitor.press(visitor.get(path), "install", version="4.0.0-arm64", place="nas")
+    pages = [text_of(page) for page in (saved, visitor.get(path), visitor.get("/updates"))]
+    assert "Saved. Tags such as 4.0.0-arm64 are read now." in pages[0]
+    assert all("Tags such as 4.0.0-arm64 are being read." in page for page in pages)
+    assert not [words for words in UNTRUE for page in pages if words in page]
+    assert state() == "reading" and "reading" in world.command("updates", "--all")[1]
+    source = world.store.sources.get(project.source_id)
+    assert source.next_check_at <= time.time(), "it is due"
+    tags.fault = 500
+    check_now(tracker, project.source_id)
+    assert state() == "reading" and "answered status 500" in text_of(visitor.get(path))
+    tags.fault = 0
+    check_now(tracker, project.source_id)
+    assert tags.asked == [200, 304, 500, 200] and state() == "behind"
+    assert world.store.sources.get(project.source_id).next_check_at > time.time()
+    check_now(tracker, project.source_id)
+    world.store.projects.update(account.id, [project.id], {"note": "of no matter"})
+    assert tags.asked == [200, 304, 500, 200, 304] and state() == "behind"
+    world.command("installed", "set", "dockerhub", "o/i", "4.0.0-armhf", "--place", "nas")
+    assert state() == "reading"
+    check_now(tracker, project.source_id)
+    assert tags.asked[5:] == [200] and state() == "unknown", "there is no such tag"
+    page = text_of(visitor.get(path))
+    assert "No release is like 4.0.0-armhf, so it cannot be compared." in page
+
+
+def test_tag_that_is_installed_during_a_check_is_read_by_the_next_one_at_once(world_with, listen):
+    tags = TagList("4.0.0-arm64", "4.1.0-arm64")
+    world = world_with(provider=(f"dockerhub=dockerhub:{listen(tags).url}",))
+    project = world.store.projects.add(world.account.id, "dockerhub", "o/i", "o/i", {})[0]
+    mine = rt.Installation("nas", "4.0.0-arm64")
+    tags.on_request = lambda: world.service.inventory.record(project, mine)
+    check_now(world.service.tracker, project.source_id)
+    tags.on_request = lambda: None
+
+    def installed() -> rt.Installation:
+        return world.store.projects.get(world.account.id, project.id).installed[0]
+
+    assert installed().state == "reading"
+    source = world.store.sources.get(project.source_id)
+    assert source.next_check_at <= time.time()
+    check_now(world.service.tracker, project.source_id)
+    assert tags.asked == [200, 200] and installed().newest == "4.1.0-arm64"
+
+
+def test_tag_that_is_known_is_not_read_again(world_with, listen):
+    tags = TagList("4.0.0-arm64", "4.1.0-arm64")
+    world = world_with(provider=(f"dockerhub=dockerhub:{listen(tags).url}",))
+    project = world.store.projects.add(world.account.id, "dockerhub", "o/i", "o/i", {})[0]
+    for version in ("4.0.0-arm64", "4.1.0-arm64"):
+        world.service.inventory.record(project, rt.Installation("nas", version))
+        if version == "4.0.0-arm64":
+            check_now(world.service.tracker, project.source_id)
+    after = world.store.projects.get(world.account.id, project.id)
+    assert after.reading is None and after.update_state == "current" and tags.asked == [200]
+
+
 def test_tags_rebuilt_together_are_one_message(world, listen):
     """C: 120 tags of a rebuilt base image were 120 notifications, or its history had been rewritten."""
     names, digest = [*(f"8.{minor}" for minor in range(120)), "arm64v8-8.0", "main-1a2b3c4"], "a"
