@@ -23689,9 +23689,13 @@ def test_openapi_document_lists_the_words_that_members_of_answers_have(world):
         (
             "Project",
             "state",
-            "behind, new build, unsure, skipped, snoozed, unknown, not compared, current",
+            "behind, withdrawn, new build, unsure, skipped, snoozed, reading, unknown, not compared, current",
         ),
-        ("Installation", "state", "behind, new build, unsure, unknown, not compared, current"),
+        (
+            "Installation",
+            "state",
+            "behind, withdrawn, new build, unsure, reading, unknown, not compared, current",
+        ),
         ("Project", "notify_level", "newer, minor, major, all"),
         ("Project", "email_notification", "none, instant, hourly, daily, weekly"),
         ("Installation", "origin", "manual, file, container, api"),
