@@ -12151,7 +12151,7 @@ def test_tags_that_were_left_out_are_read_once_one_is_installed(world_with, list
     world = world_with(provider=(f"dockerhub=dockerhub:{listen(tags).url}",))
     visitor, account = world.visitor(), world.account
     project = world.store.projects.add(
-        account.id, "dockerhub", "o/i", "o/i", {"notes_from": "none"}
+        account.id, "dockerhub", "o/i", "o/i", {"notes_from": "github o/i"}
     )[0]
     path, tracker = f"/projects/{project.id}", world.service.tracker
 
