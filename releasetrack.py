@@ -4823,8 +4823,8 @@ def _why_not_open(path: str, error: BaseException) -> str:
 class _SharedTransaction:
     """What several writers wrote, on the connection of the first of them, until it is committed."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
+    def __init__(self, connection: sqlite3.Connection, *, is_durable: bool) -> None:
+        self.connection, self.is_durable = connection, is_durable
         self.writers = 0  # that have written, and wait
         self._has_ended = threading.Event()
         self._fault: Exception | None = None
@@ -4870,12 +4870,13 @@ class GroupCommit:
         self._open: _SharedTransaction | None = None  # of whoever has the turn
 
     @contextlib.contextmanager
-    def turn(self, own: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-        """The connection to write by: ``own``, or another's. Raises StoreUnavailable and sqlite3.Error."""
+    def turn(self, own: sqlite3.Connection, *, is_durable: bool) -> Iterator[sqlite3.Connection]:
+        """The connection to write by: ``own``, or another's. Raises StoreUnavailable and sqlite3.Error.
+        ``is_durable``: whether ``own`` has its commits on the disk; else nobody joins its transactions."""
         if not self._take_turn():
             raise StoreUnavailable("the store cannot be written: other writers take too long")
         try:
-            shared = self._begin(own)
+            shared = self._begin(own, is_durable=is_durable)
             try:
                 yield shared.connection
                 if shared.writers:
@@ -4912,10 +4913,10 @@ class GroupCommit:
             self._waiting.remove(sign)
             return True
 
-    def _begin(self, own: sqlite3.Connection) -> _SharedTransaction:
+    def _begin(self, own: sqlite3.Connection, *, is_durable: bool) -> _SharedTransaction:
         if self._open is None:
             own.execute("BEGIN IMMEDIATE")
-            self._open = _SharedTransaction(own)
+            self._open = _SharedTransaction(own, is_durable=is_durable)
         else:
             self._open.connection.execute("SAVEPOINT writer")
         return self._open
@@ -4932,7 +4933,8 @@ class GroupCommit:
     def _end_turn(self) -> None:
         """Leave the open transaction to who waits longest, or commit it where nobody does."""
         shared = self._open
-        if shared and shared.writers < self._MOST_WRITERS and self._give_turn():
+        can_be_joined = shared and shared.is_durable and shared.writers < self._MOST_WRITERS
+        if can_be_joined and self._give_turn():
             return
         try:
             if shared:
@@ -5068,6 +5070,17 @@ class Database:
             db = self._local.db = self._connect()
         return db
 
+    @property
+    def _loose_connection(self) -> sqlite3.Connection:
+        """This thread's for what need not be durable."""
+        db: sqlite3.Connection | None = getattr(self._local, "loose_db", None)
+        if db is None:
+            db = self._local.loose_db = self._connect()
+            db.execute(
+                "PRAGMA synchronous = NORMAL"
+            )  # the log is synced with the next durable write
+        return db
+
     def _connect(self) -> sqlite3.Connection:
         """Open the file; where that was moved or deleted, no new one is made.
 
@@ -5180,22 +5193,27 @@ class Database:
             )
 
     @contextlib.contextmanager
-    def transaction(self, erases: bool = False) -> Iterator[sqlite3.Connection]:
+    def transaction(
+        self, erases: bool = False, *, is_durable: bool = True
+    ) -> Iterator[sqlite3.Connection]:
         """Make a write, whole or not at all, that is on the disk when the block has ended.
 
         One at a time in a process, because SQLite's own waiting is unfair. In the block this thread reads by
         the connection that it writes by. ``erases``: nothing of what it deletes stays in the file or its log.
-        Readers may prevent that; then a later checkpoint does it. Raises StoreUnavailable.
+        Readers may prevent that; then a later checkpoint does it. ``is_durable=False``: a power cut may undo
+        it, which spares the disk an fsync. Raises StoreUnavailable.
         """
         if self.is_read_only:
             raise StoreUnavailable(f"the store cannot be written: {self.path} {_READ_ONLY}")
-        own = self.connection
-        with self._translating_faults("written"), self._writers.turn(own) as db:
+        usual = self.connection
+        own = usual if is_durable else self._loose_connection
+        turn = self._writers.turn(own, is_durable=is_durable)
+        with self._translating_faults("written"), turn as db:
             self._local.db = db
             try:
                 yield db
             finally:
-                self._local.db = own
+                self._local.db = usual
         if erases:  # secure_delete has overwritten it, in the log
             with contextlib.suppress(StoreUnavailable):
                 self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -5836,9 +5854,12 @@ class Leases(_Part):
         ]
 
     def renew(self, ids: Collection[Any], claimant: str, now: float) -> None:
-        """Hold on to what the claimant still holds of these; its other leases end."""
-        if ids:
-            self._db.write(
+        """Hold on to what the claimant still holds of these; its other leases end. This comes every second
+        while anything is busy, and nobody needs it after a power cut: so it is not durable."""
+        if not ids:
+            return
+        with self._db.transaction(is_durable=False) as db:
+            db.execute(
                 """
                 UPDATE lease SET until = ? WHERE claimant = ? AND id IN (SELECT value FROM json_each(?))
                 """,

@@ -5366,6 +5366,54 @@ def test_only_a_second_row_of_one_name_is_there_already(world):
         world.store.accounts.change(world.account.id, {"digest_hour": 77})
 
 
+RENEWING = """
+import os, sys, threading, time
+import releasetrack as rt
+store = rt.Store(sys.argv[1])
+what = sys.argv[2]
+begun = threading.Event()
+def write(number=0):
+    begun.wait()
+    store.database.write("UPDATE account SET name = ?", (number,))
+if what == "write":
+    begun.set()
+    for number in range(50):
+        write(number)
+if what == "renew":
+    with store.database.transaction() as db:
+        assert store.leases.take(db, [1], "me", time.time())
+    for _ in range(50):
+        store.leases.renew([1], "me", time.time())
+if what == "meet":
+    other = threading.Thread(target=write)
+    other.start()
+    with store.database.transaction(is_durable=False) as db:
+        db.execute("UPDATE account SET name = 'first'")
+        begun.set()
+        time.sleep(0.5)  # the other one waits for its turn
+    other.join()
+os._exit(0)  # without the checkpoint at the end
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what, least, most", [("write", 50, 60), ("renew", 1, 8), ("meet", 3, 8)])
+def test_leases_are_renewed_without_an_fsync(world, tmp_path, what, least, most):
+    """One a second while anything is busy wears out SD cards. A durable write that waits for it has its own."""
+    (tmp_path / "renewing.py").write_text(RENEWING)
+    count = tmp_path / "count"
+    words = ["strace", "-f", "-qq", "-e", "trace=fsync,fdatasync", "-o", str(count), sys.executable]
+    if not shutil.which("strace"):
+        pytest.skip("There is no strace on the PATH.")
+    world.store.close()
+    subprocess.run(
+        [*words, str(tmp_path / "renewing.py"), world.db, what],
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(PROGRAM.parent)},
+    )
+    assert least <= len(re.findall("f(?:data)?sync", count.read_text())) <= most
+
+
 # == fetching ==================================================================
 
 
