@@ -1038,7 +1038,7 @@ MAY_USE: dict[str, set[str]] = {
     "security": {"limits"},
     "texts": set(),
     "store": {"security"},
-    "workers": {"store"},
+    "workers": {"limits", "store"},
     "fetching": {"limits", "security"},
     "providers": {"versions", "texts"},
     "readers": {"providers"},
@@ -13726,10 +13726,57 @@ def test_release_during_a_rename_notifies_each_account_once(watch):
     )
 
 
+def many_due(world: World, forge: Forge, count: int) -> tuple[rt.Tracker, list[float]]:
+    """A tracker of so many sources that are all due, and when each of its turns began."""
+    for number in range(count):
+        forge.publish(f"o/{number}", "1.0")
+        name = f"o/{number}"
+        world.store.projects.add(world.account.id, "forge", name, name, {})
+    tracker = world.tracker(rt.Settings(provider=(forge.flag,), host_limit=2))
+    turns = list[float]()
+    tracker.on_turn = lambda: turns.append(time.monotonic())
+    return tracker, turns
+
+
+def all_checked(world: World) -> bool:
+    return all(source.succeeded_at for source in world.store.sources.tracked())
+
+
+def test_tracker_reads_what_is_due_once_for_many_checks(world, forge):
+    """At the end of each check the store was read again, and all that was due decoded."""
+    tracker, turns = many_due(world, forge, 150)
+    with at_work(tracker):
+        until(lambda: all_checked(world))
+    assert len(forge.listener.seen) >= 150  # each was checked
+    assert len(turns) < 20 + tracker.heartbeat_at - turns[0]  # and one each idle second
+
+
+def test_tracker_begins_at_once_what_becomes_due_while_it_has_much_to_do(world, forge):
+    tracker, _ = many_due(world, forge, 30)
+    forge.publish("o/asked", "1.0")
+    with at_work(tracker):
+        until(lambda: len(forge.listener.seen) > 3)
+        _, source = world.store.projects.add(world.account.id, "forge", "o/asked", "o/asked", {})
+        until(lambda: world.store.sources.get(source.id).succeeded_at, 10)
+        until(lambda: all_checked(world))
+
+
+def test_tracker_goes_on_when_the_store_can_be_written_again(world, forge, caplog):
+    tracker, _ = many_due(world, forge, 20)
+    locked = sqlite3.connect(world.store.database.path, isolation_level=None)
+    with contextlib.closing(locked), at_work(tracker):
+        locked.execute("BEGIN IMMEDIATE")
+        until(lambda: caplog.text.count("database is locked") > 2)
+        locked.execute("ROLLBACK")
+        until(lambda: all_checked(world))
+    assert "Traceback" not in caplog.text
+
+
 def test_tracker_hands_out_below_the_limit_of_a_host_and_tends_what_it_has(world):
     class Pool:
-        def submit(self, check: Any, source: rt.Source) -> concurrent.futures.Future[Any]:
-            handed.append(source.id)
+        def submit(self, check: Any, job: rt.Job) -> concurrent.futures.Future[Any]:
+            handed.append(job.id)
+            assert world.store.sources.claim([job.id], tracker._claimant, time.time())
             return concurrent.futures.Future()
 
     handed: list[int] = []
@@ -33998,7 +34045,7 @@ def test_health_reports_what_does_not_work(tmp_path):
         ends, job = threading.Event(), rt.Job(f"job of {name}", world.account.id, "a host")
         worker._submit(job, ends.wait, 30)
         assert health()[0] == 200
-        worker._begun_at[job] -= rt.JOB_HANGS_AFTER + rt.MINUTE
+        worker._busy[job] -= rt.JOB_HANGS_AFTER + rt.MINUTE
         status, found = health()
         assert (status, found[name]) == (503, f"has been busy with job of {name} for 11 minutes")
         ends.set()
