@@ -6266,7 +6266,8 @@ class Outbox(_Part):
     def bring_forward(self, db: sqlite3.Connection, source_id: int, now: float) -> None:
         """Have what failed of a source's projects attempted now, before what is new.
 
-        At a destination that is away its oldest is the probe; but no sooner than the receiver asked for.
+        A destination that is away is probed, by the oldest of it that was not tried too often; but no
+        sooner than the receiver asked for.
         """
         rows = db.execute(
             """
@@ -6284,12 +6285,16 @@ class Outbox(_Part):
         )
         db.execute(
             """
-            UPDATE destination SET probe_at = max(:now, coalesce(asked_until, 0)), probe_id = key
-              FROM (SELECT destination_id, coalesce(digest_id, id) AS key, min(rowid) FROM delivery
-                     WHERE id IN (SELECT value FROM json_each(:failed))
-                     GROUP BY destination_id)
-             WHERE id = destination_id AND away_since IS NOT NULL""",
-            values,
+            UPDATE destination SET probe_at = max(:now, coalesce(asked_until, 0)),
+                   probe_id = coalesce((
+                       SELECT coalesce(digest_id, id) FROM delivery
+                        WHERE destination_id = destination.id AND attempts < :tries
+                          AND id IN (SELECT value FROM json_each(:failed))
+                        ORDER BY rowid LIMIT 1), probe_id)
+             WHERE away_since IS NOT NULL
+               AND id IN (SELECT destination_id FROM delivery
+                           WHERE id IN (SELECT value FROM json_each(:failed)))""",
+            values | {"tries": PROBE_TRIES},
         )
 
     def probe_now(self, destination_id: str) -> None:
@@ -25819,56 +25824,63 @@ def notifications_page(visit: Visit) -> Page:
 
 
 def _destination_item(
-    visit: Visit, one: Destination, delivered_at: float | None, waiting: int
+    visit: Visit, destination: Destination, delivered_at: float | None, waiting: int
 ) -> Entry:
     """A destination in the list: how it does, and what can be done with it at once."""
-    others = f" \u00b7 {waiting} waiting" if waiting else ""
+    name = destination.name
+    is_paused = destination.pause != "none"
     set_pause = functools.partial(
         visit.store.destinations.save,
-        dataclasses.replace(one, pause="hold" if one.pause == "none" else "none"),
+        dataclasses.replace(destination, pause="none" if is_paused else "hold"),
     )
     buttons = {
-        "test": Button("Send a test", functools.partial(_tried, visit, one)),
+        "test": Button("Send a test", functools.partial(_tried, visit, destination)),
         "pause": Button(
             "Pause",
             set_pause,
-            f"Paused {one.name}. Messages wait for a week.",
-            undo=f"{one.id} resume",
+            f"Paused {name}. Messages wait for a week.",
+            undo=f"{destination.id} resume",
         ),
     }
-    if one.pause != "none":
-        buttons = {"resume": Button("Resume", set_pause, f"{one.name} is notified again.")}
-    elif one.failing_since:
-        buttons |= {
-            "again": Button(
-                "Try now",
-                lambda: visit.store.outbox.resend(visit.account.id, destination_id=one.id),
-                f"Sending to {one.name} again.",
-            )
-        }
-    title, schedule = visit.kinds[one.kind].title, SCHEDULE_NAMES[one.schedule]
-    about = [_sentence(scope_of(one, visit.tags))] + [schedule] * (one.kind != "email")
-    state = (
-        ("warn", "paused")
-        if one.pause != "none"
-        else ("bad", "failing", "", f"since {visit.moment(one.failing_since)}")
-        if one.failing_since
-        else None
-    )
+    if is_paused:
+        buttons = {"resume": Button("Resume", set_pause, f"{name} is notified again.")}
+    elif destination.failing_since:
+        buttons["again"] = Button(
+            "Try now",
+            lambda: visit.store.outbox.resend(visit.account.id, destination_id=destination.id),
+            f"Sending to {name} again.",
+        )
+    about = [_sentence(scope_of(destination, visit.tags))]
+    if destination.kind != "email":
+        about.append(SCHEDULE_NAMES[destination.schedule])
+    notes = [_sentence(destination.error or "")]
+    if waiting:
+        notes.append(f"{waiting:,} waiting")
     return Entry(
-        path=f"/notifications/{one.id}",
-        name=one.name,
-        icon=Icon.of(one.kind),
-        at=title,
-        key=one.id,
-        marks=[state] if state else [],
+        path=f"/notifications/{destination.id}",
+        name=name,
+        icon=Icon.of(destination.kind),
+        at=visit.kinds[destination.kind].title,
+        key=destination.id,
+        marks=_health_marks(visit, destination),
         when=visit.when(delivered_at) if delivered_at else (),
         about=" \u00b7 ".join(about),
         fold="Actions",
         buttons=buttons,
-        hints=[(_sentence(one.error or "") + others).lstrip(" \u00b7")],
+        hints=[" \u00b7 ".join(filter(None, notes))],
         end="delivered" if delivered_at else "nothing sent yet",
     )
+
+
+def _health_marks(visit: Visit, destination: Destination) -> list[tuple[str, ...]]:
+    """Whether a destination is paused, or away, or failed last."""
+    if destination.pause != "none":
+        return [("warn", "paused")]
+    if destination.away_since is not None:
+        return [("bad", f"away since {visit.moment(destination.away_since)}")]
+    if destination.failing_since is not None:
+        return [("bad", "failing", "", f"since {visit.moment(destination.failing_since)}")]
+    return []
 
 
 def _sentence(words: str) -> str:
