@@ -2771,6 +2771,14 @@ class Recent(dict[K, V]):
                 del self[next(iter(self))]
 
 
+class ClockJump(NamedTuple):
+    """A clock was set, by so many seconds."""
+
+    seconds: float
+    first: float  # what began since then, up to ``last``, did so by the clock as it was before
+    last: float
+
+
 class Job(Value):
     """What a worker has to do, or is doing."""
 
@@ -3134,6 +3142,28 @@ class Pace:
 
     def __str__(self) -> str:
         return f"at most {self._taken.maxlen} times in {self._seconds:g} s"
+
+
+class ClockWatch:
+    """Notices when a clock is set by more than a day, by another that only tells how much time has passed."""
+
+    _LEAST = DAY  # less does no harm
+
+    def __init__(self) -> None:
+        self._seen: tuple[float, float] | None = None
+
+    def jump(self, now: float, passed: float) -> ClockJump | None:
+        """What has happened since it was asked last. ``passed``: seconds, since whenever."""
+        seen, self._seen = self._seen, (now, passed)
+        if seen is None:
+            return None
+        expected = seen[0] + passed - seen[1]
+        seconds = now - expected
+        if abs(seconds) < self._LEAST:
+            return None
+        if seconds > 0:
+            return ClockJump(seconds, -math.inf, expected)
+        return ClockJump(seconds, now, math.inf)
 
 
 class _Places:
@@ -8460,6 +8490,36 @@ class Store:
         )
         self.notes = Notes(self)
         self.close = self.database.close
+
+    def follow_clock(self, jump: ClockJump) -> None:
+        """Move what waits, and since when something fails, with a clock that was set: else what waits would
+        be given up at once, or never be sent. What was moved by another process is not moved again."""
+        values = jump._asdict()
+        with self.database.transaction() as db:
+            db.execute(
+                """
+                UPDATE delivery
+                   SET created_at = created_at + :seconds, queued_at = queued_at + :seconds,
+                       next_attempt_at = next_attempt_at + :seconds
+                 WHERE state = 'pending' AND created_at BETWEEN :first AND :last""",
+                values,
+            )
+            db.execute(
+                """
+                UPDATE destination
+                   SET failing_since = failing_since + :seconds, failed_at = failed_at + :seconds,
+                       away_since = away_since + :seconds, probe_at = probe_at + :seconds,
+                       asked_until = asked_until + :seconds
+                 WHERE coalesce(away_since, failing_since) BETWEEN :first AND :last""",
+                values,
+            )
+            db.execute(
+                """
+                UPDATE source SET failing_since = failing_since + :seconds,
+                                  missing_since = missing_since + :seconds
+                 WHERE failing_since BETWEEN :first AND :last""",
+                values,
+            )
 
     def maintain(self, now: float) -> None:
         """Delete what is too old, and bring back what a wrong clock has put off: only a hold or a digest
@@ -18302,8 +18362,16 @@ def delivery_error(
 # with recorded outcomes.
 
 
+def seconds_since_boot() -> float:
+    """Of a clock that nobody sets; where there is such a one, of one that goes on while the machine sleeps."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
 class Courier(Worker):
-    """Sends deliveries. ``post``, ``clock`` and ``jitter`` (in [0, 1)) are for tests to choose."""
+    """Sends deliveries. ``post``, ``clock``, ``jitter`` (in [0, 1)) and ``steady``, a clock that nobody sets,
+    are for tests to choose."""
 
     _WORKERS = 24
     _BATCH = 50  # deliveries of one destination that are claimed at once
@@ -18317,6 +18385,7 @@ class Courier(Worker):
         clock: Callable[[], float] = time.time,
         jitter: Callable[[], float] = random.random,
         kinds: Kinds = KINDS,
+        steady: Callable[[], float] = seconds_since_boot,
     ) -> None:
         super().__init__(
             "courier",
@@ -18329,7 +18398,11 @@ class Courier(Worker):
             jitter,
         )
         self.post, self._kinds = post, kinds
+        self._steady, self._clock_watch = steady, ClockWatch()
         self._upkeep = Pace(1, MINUTE)  # on the monotonic clock
+        self._no_upkeep_until = (
+            -math.inf
+        )  # on that of ``steady``: nothing is old as a clock was set
         # By destination, when the next message may be sent to it, and when it was served last.
         self._free_at, self._served_at = Recent[str, float](10_000), Recent[str, float](10_000)
         self.configure(settings)
@@ -18387,10 +18460,20 @@ class Courier(Worker):
         return sent, answered, error
 
     def _turn(self) -> float:
-        if not self._upkeep.take(time.monotonic()):
+        self._follow_clock()
+        is_kept = self._steady() >= self._no_upkeep_until
+        if is_kept and not self._upkeep.take(time.monotonic()):
             self.store.maintain(self._clock())
             self._report()
         return self._hand_out()
+
+    def _follow_clock(self) -> None:
+        """Move what waits where the clock was set, and delete nothing for an hour: it may be set back."""
+        jump = self._clock_watch.jump(self._clock(), self._steady())
+        if jump:
+            log.warning("clock: it was set by %s", pluralize(round(jump.seconds / HOUR), "hour"))
+            self._no_upkeep_until = self._steady() + HOUR
+            self.store.follow_clock(jump)
 
     def _report(self) -> None:
         """Notify accounts of their destinations that have failed for days, by their others. Send the reports

@@ -13462,6 +13462,18 @@ def test_release_of_before_a_project_was_added_is_no_news_to_it(watch):
     assert entry.version == "2.1"
 
 
+@pytest.mark.parametrize("years", [-20, 1])
+def test_release_is_news_while_the_clock_is_wrong(watch, years):
+    """It was taken for history where the clock was behind, as the date of a check was older than all."""
+    watch.check()
+    right = watch.now
+    for version, at in (("2.0", right + years * 365 * rt.DAY), ("2.1", right + rt.HOUR)):
+        watch.now = at
+        watch.forge.publish("o/r", version, published_at=rt.timestamp(right))
+        assert watch.check() == [version]
+    assert [body["version"] for body in watch.heard] == ["2.0", "2.1"]
+
+
 @pytest.mark.parametrize("status", [429, 500])
 def test_source_without_an_answer_for_days_is_reported_once(world, forge, pager, status):
     """Status 429 for ever was never a failure, so that nobody heard of it."""
@@ -19207,6 +19219,46 @@ def test_delivery_retries_with_backoff_for_three_days(world):
             "it refused the connection"
         }
         world.store.outbox.resend(world.account.id, delivery_id=entry.id)
+
+
+def test_clock_that_is_set_gives_nothing_up_that_waits(world):
+    """With a minute of next year what was being retried was failed, and what waited at a paused destination lost."""
+    clock, steady, tried = Clock(), Clock(0.0), list[str]()
+
+    def post(request: rt.Request, is_trusted: bool) -> rt.Answer:
+        tried.append(request.url)
+        raise rt.Unreachable("it refused the connection")
+
+    def states() -> dict[str, tuple[str, int]]:
+        entries = world.store.outbox.history(world.account.id, limit=99)
+        waits = {entry.destination: round(entry.next_attempt_at - clock.now) for entry in entries}
+        return {entry.destination: (entry.state, waits[entry.destination]) for entry in entries}
+
+    world.store.database.clock = clock
+    hook = world.webhook("http://127.0.0.1:9/hook")
+    put_event(world, world.track("github", "o/p"), "1.0", hook)
+    settings = world.service.settings
+    courier = rt.Courier(world.store, post, settings, clock, lambda: 0.0, steady=steady)
+    for _ in range(rt.RETRY_MIN_ATTEMPTS):
+        courier.send_due()
+        clock.now += max(0, states()["hook"][1]) + 1
+    courier.send_due()
+    paused = world.webhook("http://127.0.0.1:9/paused", "paused")
+    world.store.destinations.save(dataclasses.replace(paused, pause="hold"))
+    put_event(world, world.track("github", "o/q"), "2.0", paused)
+    before, count = states(), len(tried)
+    assert {name: state for name, (state, _) in before.items()} == {
+        "hook": "retrying",
+        "paused": "pending",
+    }
+    wakeup = world.store.database.send_wakeup
+    with at_work(courier):
+        for years in (0, 1, -1, -20, 20):
+            clock.now += years * 365 * rt.DAY
+            wakeup.set()
+            until(lambda: not wakeup.is_set() and states() == before)
+            time.sleep(0.2)  # for what would be tried now
+    assert len(tried) == count
 
 
 def test_destinations_take_turns(world, listen):
