@@ -5516,7 +5516,7 @@ class Accounts(_Part):
     def _require_administrator(self, account: Account) -> None:
         if self.count() and not self._db.value("SELECT 1 FROM account WHERE is_admin LIMIT 1"):
             raise Invalid(
-                f"There would be no administrator without {account.email}; add another first"
+                f"There would be no administrator without {account.email}. Add another one first."
             )
 
     def by_feed(self, secret: str) -> tuple[str, Tag | None] | None:
@@ -9337,6 +9337,8 @@ class Fetcher:
         """Made when it is first needed: reading the certificates takes 20 ms."""
         context = ssl.create_default_context()
         context.sslsocket_class = _SecureSocket
+        # Python 3.13 refuses authorities as `openssl req -x509` makes them for a home network.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if not context.cert_store_stats()["x509_ca"]:
             log.warning("certificates: none are trusted here, so no https address can be reached")
         return context
@@ -10524,9 +10526,13 @@ def simple(project: ProjectRef) -> Exchange:
         "Accept": "application/vnd.pypi.simple.v1+json, "
         "application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1",
     }
-    answer = yield Request(f"{project.site}/{project.name}/", headers, accept_statuses=(404,))
-    if answer.status == 404:  # the folder of the protocol is often left out of an index's address
-        answer = yield Request(f"{project.site}/simple/{project.name}/", headers)
+    # The folder of the protocol is often left out of an index's address; devpi's has a plus.
+    for folder, missing in (("", (404,)), ("/+simple", (404,)), ("/simple", ())):
+        answer = yield Request(
+            f"{project.site}{folder}/{project.name}/", headers, accept_statuses=missing
+        )
+        if answer.status != 404:
+            break
     is_json = "json" in answer.headers.get("content-type", "")
     index: dict[str, Any] = answer.json() if is_json else {"files": _simple_files(answer.text())}
     files: dict[str, list[Any]] = {listed: [] for listed in index.get("versions") or ()}
@@ -11220,7 +11226,8 @@ def helm(project: ProjectRef) -> Exchange:
     address, chart = (
         (project.site, project.name) if project.site else project.name.partition("#")[::2]
     )
-    request = Request(f"{address.rstrip('/')}/index.yaml", project.auth, may_be_cut=True)
+    folder = address.removesuffix("/index.yaml").rstrip("/")
+    request = Request(f"{folder}/index.yaml", project.auth, may_be_cut=True)
     answer = yield request
     entries = _chart_entries(answer.body, chart)
     if not entries:
@@ -11343,7 +11350,7 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
             normalise=lambda name: name.replace("::", "-"), versions=PERL,
             pasted=(rf"v1/release/(?:versions/)?{_PART}",)),
     Dialect(npm, "package, or @scope/package", _PACKAGE, "{site}/{segment}", auth=_BEARER,
-            versions=SEMVER, pasted=(_SCOPED,)),
+            versions=SEMVER, pasted=(f"-/web/detail/{_SCOPED}", f"(?!-/){_SCOPED}")),  # the first: of Verdaccio
     Dialect(nuget, "package", r"[A-Za-z0-9_.-]+", "{site}", key=str.lower, versions=NUGET,
             pasted=(rf"packages/{_PART}{_REST}",)),
     Dialect(oci, "image, or owner/image", rf"{_IMAGE}(?:/{_IMAGE})*", "{site}/v2/{name}/tags/list",
@@ -13820,6 +13827,8 @@ def pins_of_containers(ask: Callable[[str], Answer]) -> Iterator[Pin | None]:
     https://docs.docker.com/reference/api/engine/  Raises ValueError, and what ``ask`` raises."""
     ping = ask("/_ping")
     match = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})", ping.headers.get("api-version", ""))
+    if ping.status == 403:
+        raise ValueError("it does not allow GET /_ping; a socket proxy needs PING=1")
     if ping.status != 200 or not match:
         raise ValueError(f"it answered status {ping.status}, not as Docker or Podman do")
     shows_annotations = 1, 48  # the first that does; or an older engine's own
@@ -29035,7 +29044,9 @@ def serve(settings: Settings) -> None:
     trim_memory()
     # With four threads that compute, a page of another account takes 0.3 s, 1.0 s at a millisecond.
     sys.setswitchinterval(0.0002)
-    signals = (signal.SIGTERM, signal.SIGINT)
+    signals = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup sets it
+        signals.append(signal.SIGHUP)
     is_ending = threading.Event()
     with contextlib.ExitStack() as stack:
         service = Service(settings)

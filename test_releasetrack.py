@@ -5613,6 +5613,30 @@ fS9oIt2E9nwqY/G49PJQIu3Q9z754157eQEtWr7rz/Qi11YyZqWvAek6zjNsC2CFqbQpky8Qo=
 }
 
 
+# An authority as `openssl req -x509` makes it without a configuration, and what it signed for localhost.
+HOME_AUTHORITY = """\
+-----BEGIN CERTIFICATE-----
+MIH9MIGwoAMCAQICAQEwBQYDK2VwMA8xDTALBgNVBAMMBEhvbWUwIBcNMjQwMTAx
+MDAwMDAwWhgPMjEyNDAxMDEwMDAwMDBaMA8xDTALBgNVBAMMBEhvbWUwKjAFBgMr
+ZXADIQAzWxZAwgWsycf0mN5R0mHEg8rBu462xawwL3NylBQjv6MvMC0wDAYDVR0T
+BAUwAwEB/zAdBgNVHQ4EFgQUmplneYPSHz+8JPM5QuGfHBEr/XMwBQYDK2VwA0EA
+CgLdPif0CeoYiKfsYTRzz2k6qKgiOAl2QeIXnxs6VoL9VRgsKeYa9LK7gNMEPY8g
+5WoikPlwWnV3XKTSqGANCg==
+-----END CERTIFICATE-----
+"""
+LEAVES["home"] = """\
+-----BEGIN CERTIFICATE-----
+MIIBKzCB3qADAgECAgECMAUGAytlcDAPMQ0wCwYDVQQDDARIb21lMCAXDTI0MDEw
+MTAwMDAwMFoYDzIxMjQwMTAxMDAwMDAwWjAUMRIwEAYDVQQDDAlsb2NhbGhvc3Qw
+KjAFBgMrZXADIQC4CvYCY/ifbSZmfi/pX7j01MRIOnKuxqMgTJZn63orCKNYMFYw
+FAYDVR0RBA0wC4IJbG9jYWxob3N0MB8GA1UdIwQYMBaAFJqZZ3mD0h8/vCTzOULh
+nxwRK/1zMB0GA1UdDgQWBBTWSi/VJB/i/XB5C/ts9EcqT1v7dDAFBgMrZXADQQAK
+kxG2dBHNtSEIakN3WETdrxPWNGJhnrHunhE0jaNzr5x2SGNYurkil0V+7iABjivE
+8JCZp+lDhzA6ZnYNUDwB
+-----END CERTIFICATE-----
+"""
+
+
 def server_context(folder: pathlib.Path, leaf: str) -> ssl.SSLContext:
     path = folder / f"{leaf}.pem"
     path.write_text(KEY + LEAVES[leaf])
@@ -5642,6 +5666,15 @@ def trusted(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "none").mkdir()
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "none"))
+
+
+def test_authority_of_a_home_network_is_trusted(talk, tmp_path, monkeypatch):
+    """Python 3.13 refuses one whose certificate does not say what its key is for."""
+    (tmp_path / "authority.pem").write_text(HOME_AUTHORITY)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+    names(monkeypatch, ["127.0.0.1"])
+    server, fetcher = tls_server(talk, tmp_path, "home"), rt.Fetcher(rt.Settings())
+    assert fetcher.post(a_post(f"https://localhost:{server.port}/hook"), True).status == 204
 
 
 def test_tls_is_verified_without_plain_fallback(talk, tmp_path, trusted, monkeypatch, caplog):
@@ -6814,6 +6847,13 @@ LISTED = {
         "holy-grail",
         None,
         {"/simple/holy-grail/": SIMPLE},
+        "2.0rc1~ June | 1.0 May | 0.9",
+    ),
+    "simple below devpi's folder": (
+        "simple",
+        "holy-grail",
+        None,
+        {"/+simple/holy-grail/": SIMPLE},
         "2.0rc1~ June | 1.0 May | 0.9",
     ),
     "simple HTML": (
@@ -8272,6 +8312,7 @@ def test_projects_that_are_addresses(listen):
         ("page", "/a#Release {version}", "has nothing like Release"),
         ("helm", "#app", ["1.1.0-rc.1", "1.0.0"]),
         ("helm", "/#app-other", ["5.0.0"]),
+        ("helm", "/index.yaml#app-other", ["5.0.0"]),
         ("helm", "#ap", "has no chart ap"),
         ("helm", "", "form"),
         ("feed", "/f", ["2.0-rc1", "1.10"]),
@@ -9630,6 +9671,23 @@ def test_pasted_address_finds_project():
     assert rt.PURL_TYPES.keys() <= {
         match[1] for row in PASTED if (match := re.match("pkg:/*([a-z]+)", row[2].lower()))
     }
+
+
+def test_address_of_a_package_at_verdaccio_finds_it():
+    """It was the package "-"."""
+    known = rt.providers_with(rt.Settings(provider="mine=npm:http://npm.lan:4873").provider)
+    for path, name in (
+        ("-/web/detail/@acme/kit", "@acme/kit"),
+        ("-/web/detail/kit/v/1.0", "kit"),
+        ("@acme/kit", "@acme/kit"),
+        ("kit", "kit"),
+    ):
+        provider, found, _ = rt.project_at(
+            known, None, f"http://npm.lan:4873/{path}", is_typed=True
+        )
+        assert (provider.id, found) == ("mine", name)
+    with pytest.raises(rt.Invalid):
+        rt.project_at(known, None, "http://npm.lan:4873/-/all", is_typed=True)
 
 
 def found_by_all_patterns(
@@ -32587,7 +32645,7 @@ def test_serve_prints_a_setup_link_until_an_account_and_ends_cleanly_however_oft
     )
     assert link and link[1] not in process.said() and process.end() == 0
     first_key(db)
-    for by in (signal.SIGTERM, signal.SIGINT):
+    for by in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         process = serve()
         assert Client(process.address).get("/healthz")["code"] == 200
         until(lambda: process.process.poll() is not None or process.process.send_signal(by))
@@ -36078,6 +36136,19 @@ def engine(
 
     with contextlib.closing(Listener(answering_, path)):
         yield asked
+
+
+def test_socket_proxy_that_forbids_a_request_is_told_which(world, tmp_path):
+    """Without PING=1 "it answered status 403, not as Docker or Podman do"."""
+    socket_path = str(tmp_path / "docker.sock")
+    for forbidden, words in (("/_ping", "needs PING=1"), ("/containers", "needs CONTAINERS=1")):
+
+        def answer(path: str, forbidden: str = forbidden) -> tuple[int, Any]:
+            return (403, "") if forbidden in path else engine_answer(path)
+
+        with engine(tmp_path / "docker.sock", answer):
+            assert words in world.command("scan", *MINE, "--docker", socket_path)[2]
+        os.unlink(socket_path)
 
 
 def test_scan_of_containers_finds_versions_by_tag_digest_and_label(world, tmp_path):
