@@ -10527,7 +10527,7 @@ def simple(project: ProjectRef) -> Exchange:
         "application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1",
     }
     # The folder of the protocol is often left out of an index's address; devpi's has a plus.
-    for folder, missing in (("", (404,)), ("/+simple", (404,)), ("/simple", ())):
+    for folder, missing in (("", (404,)), ("/simple", (404,)), ("/+simple", ())):
         answer = yield Request(
             f"{project.site}{folder}/{project.name}/", headers, accept_statuses=missing
         )

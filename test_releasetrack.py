@@ -7904,6 +7904,7 @@ def test_check_that_finds_nothing_new_sends_few_requests(listen):
     }
     rare = {
         "simple below its folder",
+        "simple below devpi's folder",
         "metacpan by a module's name",
         "go that has a go.mod now",
         "go of another latest",
