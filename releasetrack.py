@@ -4784,17 +4784,31 @@ def _require_whole_schema(
     The number of a schema does not say that: eight forms of schema 8 and 9 were made under two numbers.
     """
     lacking = _parts_of_new_store(tuple(scripts.items())) - _schema_parts(db)
-    if not lacking:
-        return
-    names = ", ".join(sorted({name for name, _ in lacking}))
+    if lacking:
+        raise _lacking_parts(path, {name for name, _ in lacking}, _schema_version(db))
+
+
+def _lacking_parts(path: str, names: Collection[str], schema: int) -> StoreError:
     copies = [copy for copy in glob.glob(f"{glob.escape(path)}.schema-*") if copy[-1].isdigit()]
     newest_copy = max(copies, key=os.path.getmtime, default=path)
-    raise StoreError(
-        f"{path} lacks parts of schema {_schema_version(db)} ({names}) and cannot be upgraded; it is "
+    return StoreError(
+        f"{path} lacks parts of schema {schema} ({', '.join(sorted(names))}) and cannot be upgraded; it is "
         "left as it is: restore a backup, or name another file with --db and add your projects again; "
         f"to list its projects, run 'project list --db {newest_copy}' with the version of "
         "releasetrack that last used it"
     )
+
+
+def _upgrade_whole(db: sqlite3.Connection, path: str, scripts: Mapping[int, str]) -> None:
+    """Bring a database to the present schema. Raises StoreError where that cannot be whole."""
+    try:
+        _run_scripts(db, scripts)
+    except sqlite3.OperationalError as error:
+        lacking = re.fullmatch(r"no such \w+: (\w+)", str(error))
+        if lacking:
+            raise _lacking_parts(path, [lacking[1]], max(scripts) + 1) from error
+        raise
+    _require_whole_schema(db, path, scripts)
 
 
 @contextlib.contextmanager
@@ -5084,8 +5098,7 @@ class Database:
                 if version := _schema_version(db):
                     before = copying.enter_context(contextlib.closing(self._connect()))
                     copying.enter_context(_whole_copy(before, f"{self.path}.schema-{version}"))
-                _run_scripts(db, self._scripts)
-                _require_whole_schema(db, self.path, self._scripts)
+                _upgrade_whole(db, self.path, self._scripts)
         self.close()  # the next connection has the usual settings again
 
     def _follow_fork(self) -> None:
@@ -5331,8 +5344,7 @@ def _try_upgrade(part: str, copy: str) -> None:
     """Raise StoreError unless ``part``, a copy of the backup ``copy``, can be upgraded. It stays as it is."""
     with contextlib.closing(sqlite3.connect(part, isolation_level=None)) as db:
         db.execute("BEGIN")
-        _run_scripts(db, MIGRATIONS)
-        _require_whole_schema(db, copy)
+        _upgrade_whole(db, copy, MIGRATIONS)
         db.execute("ROLLBACK")
 
 
