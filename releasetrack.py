@@ -9607,7 +9607,6 @@ _DOCUMENT_LIMIT = 2 * MIB  # of an image's manifest and configuration, a go.mod,
 _REQUEST_LIMIT = 300  # of one check
 _PAGES_LIMIT = 10  # of one list, where its newest come first
 _TAG_PAGES_LIMIT = 100  # of a registry's list, in no order
-_MISSING = "missing"  # in what a dialect keeps: for what all pages were read
 _READ_LIMIT = 20 * MIB  # of a list's pages together, beyond which no further one is asked for
 
 
@@ -9713,10 +9712,15 @@ def _pages(
 
 
 class _Rest:
-    """Where a check reads on in a sorted list, as the one before ended in the midst of what is new."""
+    """Which pages of a sorted list a check reads beyond those with what is new.
+
+    It reads on where the one before ended in the midst of what was new; and, once, where something is missing
+    that should stand on the pages that were read.
+    """
 
     def __init__(self, project: ProjectRef, url: str, *, is_used: bool) -> None:
         self._project, self._name = project, f"rest of {url}"
+        self._missing_name, self._is_looking = f"missing in {url}", False
         self._is_used = is_used and bool(project.known)
         self._url = project.kept.pop(self._name, "")
         self.is_taken = False
@@ -9724,9 +9728,18 @@ class _Rest:
     def has_enough(
         self, releases: Sequence[ListedRelease], last_page: Sequence[ListedRelease]
     ) -> bool:
+        if not _has_nothing_new(self._project, last_page):
+            return False
         if self.is_taken:  # pages in between were not read
-            return _has_nothing_new(self._project, last_page)
-        return _has_enough(self._project, releases, last_page)
+            return True
+        missing = _missing(self._project, releases)
+        if self._is_looking or not missing:
+            return not missing
+        if self._project.kept.get(self._missing_name) == missing:
+            return True
+        self._project.kept[self._missing_name] = missing
+        self._is_looking = True
+        return False
 
     def take(self) -> str:
         """The address to go on at; "" if there is none."""
@@ -9749,19 +9762,6 @@ def _has_nothing_new(project: ProjectRef, page: Sequence[ListedRelease]) -> bool
     return True
 
 
-def _has_enough(
-    project: ProjectRef, releases: Sequence[ListedRelease], last_page: Sequence[ListedRelease]
-) -> bool:
-    """Whether sorted pages that were read are enough: the last has nothing new, and nothing is missing."""
-    if not _has_nothing_new(project, last_page):
-        return False
-    missing = _missing(project, releases)
-    if not missing or project.kept.get(_MISSING) == missing:
-        return True
-    project.kept[_MISSING] = missing
-    return False
-
-
 def _missing(project: ProjectRef, releases: Sequence[ListedRelease]) -> str:
     """The known versions that should stand on pages that were read, by their dates: they are gone, or pages
     are in another order than that of dates. The rest of the list says which; it is read for that once."""
@@ -9770,7 +9770,8 @@ def _missing(project: ProjectRef, releases: Sequence[ListedRelease]) -> str:
     for release in releases:
         kinds.add(release.content_kind)
         before = project.known.get(release.version)
-        date = before.date if before else release.date
+        # Of a tag that is rebuilt that of the last push, by which lists are sorted: the first is older.
+        date = release.date or (before.date if before else None)
         if date:
             dates.append(date)
     if not dates:
@@ -16903,14 +16904,15 @@ class Tracker(Worker):
                 gap,
                 is_rewritten,
             )
-        kept = list[News]()
-        for release in news:
-            # Others, as of a source that only gives its notes to an image, are news whoever tracks it.
-            must_be_heard = release.change == FIX or source.succeeded_at is None
-            is_history = must_be_heard and release.version not in heard
-            if not is_history and not (is_rewritten and release.change == UPDATED):
-                kept.append(release)
-        return kept, events
+        if is_rewritten:
+            news = [release for release in news if release.change != UPDATED]
+        return [release for release in news if self._is_kept(source, release, heard)], events
+
+    @staticmethod
+    def _is_kept(source: Source, release: News, heard: Collection[str]) -> bool:
+        """Whether a release is news to whoever tracks its source, as what is heard by a project is."""
+        must_be_heard = release.change == FIX or source.succeeded_at is None
+        return not must_be_heard or release.version in heard
 
     def _listed(
         self, provider: Provider, token: str | None, read: Callable[[str | None], Listing | None]

@@ -12437,6 +12437,45 @@ def test_tags_of_a_kind_that_is_read_the_first_time_are_history(world, listen, h
     assert not any(release.is_withdrawn for release in found(source.id).values())
 
 
+def test_pages_are_read_on_where_something_should_stand_on_those_that_were_read(world, listen):
+    """Only a whole list says what is gone, so the rest of a list is read then, and only then, and once."""
+    days = itertools.count(1)
+    tags = [
+        {
+            "name": f"1.{minor}",
+            "tag_last_pushed": f"2026-01-{next(days):02}T00:00:00Z",
+            "digest": "a",
+        }
+        for minor in range(9)
+    ]
+    tags.reverse()
+
+    def answer(seen: Seen) -> Any:
+        number = int((re.search(r"&page=(\d+)", seen.path) or [0, 1])[1])
+        following = f"{hub.url}{seen.path.partition('&page=')[0]}&page={number + 1}"
+        is_last = 3 * number >= len(tags)
+        page = tags[3 * number - 3 : 3 * number]
+        return 200, {"next": None if is_last else following, "results": page}
+
+    hub = listen(answer)
+    tracker = world.tracker(rt.Settings(provider=(f"hub=dockerhub:{hub.url}",)))
+    source = world.store.projects.add(world.account.id, "hub", "o/i", "o/i", {})[1]
+
+    def pages() -> int:
+        hub.seen.clear()
+        check_now(tracker, source.id)
+        return len([seen for seen in hub.seen if "/tags?" in seen.path])
+
+    assert pages() == 3 and pages() == 1
+    oldest = tags.pop()
+    tags.insert(0, oldest | {"tag_last_pushed": "2026-02-01T00:00:00Z", "digest": "b"})
+    assert pages() == 2 and pages() == 1  # it is rebuilt: nothing is missing
+    del tags[1]
+    assert pages() == 3 and pages() == 1
+    known = world.store.releases.known(source.id)
+    assert [one.version for one in known.values() if one.is_withdrawn] == ["1.8"]
+
+
 def test_history_is_rewritten_when_more_than_half_of_it_changes():
     for known, updated, is_rewritten in [
         (2000, 2000, True),
