@@ -727,6 +727,14 @@ class Settings:
         )
 
 
+def unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """The names of variables that look like settings and are none, such as misspelled ones."""
+    known = {setting.variable for setting in SETTINGS.values()} | {"RELEASETRACK_KEY"}
+    return sorted(
+        name for name in environ if name.startswith("RELEASETRACK_") and name not in known
+    )
+
+
 # == versions ==================================================================
 # What a version consists of, how each ecosystem orders versions, which are not final, and which may
 # follow which. Pure: one table of words feeds one function that takes a version apart.
@@ -20588,7 +20596,10 @@ def add_installations(call: Call) -> dict[str, Any]:
             is_tracking=is_tracking,
             with_indirect=with_indirect,
         )
-    items = [drop_empty(**row.as_json()) | {"direct": row.pin.is_direct} for row in rows]
+    items = [
+        drop_empty(**row.as_json()) | {"name": row.name, "direct": row.pin.is_direct}
+        for row in rows
+    ]
     shown = first_that_fit(items)
     return {"place": place, "items": shown, "left_out": len(items) - len(shown)}
 
@@ -27482,10 +27493,14 @@ def _answer_metrics(context: Context) -> bytes:
         bottle.response.content_type = "application/json"
         return error_response(error)
     bottle.response.content_type = "text/plain; version=0.0.4; charset=utf-8"
-    return "".join(
-        f"# TYPE releasetrack_{name} gauge\nreleasetrack_{name} {value}\n"
-        for name, value in gauges.items()
-    ).encode()
+    return "".join(itertools.starmap(_gauge, gauges.items())).encode()
+
+
+def _gauge(name: str, value: int) -> str:
+    worker = name.removesuffix("_up")
+    about = f"1 while the {worker} works, else 0" if worker != name else name.replace("_", " ")
+    name = f"releasetrack_{name}"
+    return f"# HELP {name} {about.capitalize()}.\n# TYPE {name} gauge\n{name} {value}\n"
 
 
 def _set_path(environ: dict[str, Any], prefix: bytes) -> None:
@@ -30314,6 +30329,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             log.setLevel(
                 settings.log_level.upper() if "log_level" in settings.given else logging.ERROR
             )
+        if args.command == "serve":
+            for name in unknown_variables(os.environ):
+                log.warning("the variable %s is ignored: no setting has that name", name)
         with Invocation(settings, args) as run:
             return run.execute(COMMANDS[args.command])
     except (ReleasetrackError, SettingError) as error:

@@ -1626,6 +1626,13 @@ def test_settings_precedence():
         )
 
 
+def test_variable_that_names_no_setting_is_named():
+    """RELEASETRACK_PROT=1 was ignored without a word."""
+    known = dict.fromkeys((setting.variable for setting in rt.SETTINGS.values()), "x")
+    environ = known | {"RELEASETRACK_PROT": "1", "RELEASETRACK_KEY": "k", "PATH": "/bin"}
+    assert rt.unknown_variables(environ) == ["RELEASETRACK_PROT"]
+
+
 def test_settings_repeatable_and_keyed():
     for name, flags, text, values in [
         ("allow_network", ["10.1.2.3/8", "::1"], "10.1.2.3/8  ::1", ("10.0.0.0/8", "::1/128")),
@@ -23758,6 +23765,8 @@ def test_metrics_are_for_administrators(world):
     text = world.app.get("/metrics", headers=basic("x", world.key)).text
     assert "releasetrack_projects 1\n" in text and "# TYPE releasetrack_projects gauge\n" in text
     assert "releasetrack_behind_projects 0\n" in text
+    gauges = re.findall(r"# HELP (\w+) .+\.\n# TYPE (\w+) gauge\n(\w+) [0-9]+\n", text)
+    assert 3 * len(gauges) == text.count("\n") and all(len(set(names)) == 1 for names in gauges)
     project = world.track("github", "a/c", release("1.0"), release("2.0", "2026-04-01T00:00:00Z"))
     world.service.inventory.record(project, rt.Installation("nas", "1.0"))
     assert (
@@ -24229,6 +24238,14 @@ def test_trailing_slashes_are_accepted_on_api_and_page_paths(live):
         visitor.get("/login/", status="*").status_int
         == visitor.get("/login", status="*").status_int
     )
+
+
+def test_every_item_of_a_report_s_answer_has_its_name(world):
+    """The schema requires it; of a component without one it was left out."""
+    component = {"type": "library", "purl": ""}
+    report = {"bomFormat": "CycloneDX", "components": [component]}
+    answer = world.ask("POST", "/v1/installations?place=nas", report)
+    assert [(item["name"], item["outcome"]) for item in answer["items"]] == [("", "unknown")]
 
 
 def test_name_may_have_any_blank_and_no_control_character(world):
@@ -32678,7 +32695,8 @@ def test_browser_copy_button_copies(stocked, browser, host):
 def test_serve_prints_a_setup_link_until_an_account_and_ends_cleanly_however_often_it_is_signalled(
     serve, db
 ):
-    process = serve("--base-url", "https://home.example/releases/")
+    process = serve("--base-url", "https://home.example/releases/", env={"RELEASETRACK_PROT": "1"})
+    assert "the variable RELEASETRACK_PROT is ignored" in process.said()
     link = re.search(
         r"https://home.example/releases/setup\?token=(\S{20,})",
         process.process.stdout.readline().decode(),
