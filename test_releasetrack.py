@@ -33839,7 +33839,7 @@ def test_images_of_a_compose_file_are_sent_with_the_notes_of_their_repositories(
 ):
     """Twelve images, whose labels stand where tools put them; two are known by the table, one has no label."""
     (address, push), key = docker_registry, first_key(db)
-    hook, phone = listen(204), listen((200, {}))
+    hook, phone = listen(204), listen((200, {"id": "1"}))
     command(
         "destination",
         "add",
