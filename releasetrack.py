@@ -14192,7 +14192,7 @@ def _news_since(known: Mapping[str, Release], listing: Listing) -> str:
     return min((release.date or "" for release in known.values()), default="")
 
 
-def has_releases(known: Mapping[str, Release], kinds: TagKinds) -> bool:
+def had_releases(known: Mapping[str, Release], kinds: TagKinds) -> bool:
     """Whether a project has releases: then an answer that lists none is a fault of that answer."""
     return any(
         release.gone_at is None and kinds.is_read(release.version) for release in known.values()
@@ -16809,7 +16809,7 @@ class Tracker(Worker):
         )
         if kept:
             self._kept[source.id] = kept
-        if listing and not listing.releases and has_releases(read_known(), kinds):
+        if listing and not listing.releases and had_releases(read_known(), kinds):
             raise ProviderError(f"{provider.title} lists no releases of {source.name} now")
         return listing
 
