@@ -20619,8 +20619,9 @@ def install(call: Call, project: Project) -> str:
     after = call.store.projects.get(call.account_id, project.id)
     if after and after.reading:
         return f" Tags such as {version} are read now."
-    has_releases = bool(releases.newest(project.account_id, [project.source_id]))
-    return f" No release is called {version}." if has_releases else ""
+    if not releases.newest(project.account_id, [project.source_id]):
+        return ""
+    return f" No release is called {version}."
 
 
 def changed_destination(call: Call, before: Destination) -> Destination:
