@@ -15900,6 +15900,9 @@ def reminder(subscriber: Subscriber, now: float, settings: Settings) -> Event:
     return Event(project.id, body, "", recipients, "summary")
 
 
+ADVICE_TOPICS = ("vulnerable", "withdrawn", "near end of life")  # of what is said of a project
+
+
 def advice_event(
     subscriber: Subscriber,
     lines: Sequence[str],
@@ -15916,13 +15919,18 @@ def advice_event(
         heading = f"{project.name} {', '.join(dict.fromkeys(flaws.values()))}: {known}"
     about = Release("", None, cve=tuple(flaws)) if flaws else None
     body = notice_body(
-        subscriber, timestamp(now), heading=heading, lines=lines, cve=list(flaws)[:CVE_LIMIT]
+        subscriber,
+        timestamp(now),
+        heading=heading,
+        lines=lines,
+        cve=list(flaws)[:CVE_LIMIT],
+        topic="vulnerable" if flaws else "near end of life",
     )
     # Together with those of other projects, of which there are many after a first scan.
     return Event(
         project.id,
         body,
-        "",
+        f"https://osv.dev/vulnerability/{quote(next(iter(flaws)), safe='')}" if flaws else "",
         recipients_of(subscriber, about, now, settings, are_webhooks=False, is_gathered=True),
         "summary",
     )
@@ -15955,7 +15963,7 @@ def withdrawn_event(
     ]
     lines.append("Its provider no longer lists it: it was deleted or yanked there. Find out why.")
     heading = f"{project.name} {versions} was withdrawn"
-    body = notice_body(subscriber, timestamp(now), heading=heading, lines=lines)
+    body = notice_body(subscriber, timestamp(now), heading=heading, lines=lines, topic="withdrawn")
     recipients = recipients_of(
         subscriber, None, now, settings, are_webhooks=False, is_gathered=True
     )
@@ -17117,6 +17125,7 @@ class Item(Value):
 
 _Block = TypeVar("_Block")  # what a service shows of an item
 _CVES_SHOWN = _INSTALLED_SHOWN = 5
+_DIGESTED_NOTE = 2 * KIB  # of a note that are read in a digest, which shows less of it
 # What is said of an event that is no release, by its kind: in the heading, and before its error.
 _NOTICES = {
     "failing": (" could not be checked for days", "The last error: "),
@@ -17241,7 +17250,7 @@ def item_of(delivery: Delivery, base_url: str = "", is_alone: bool = True) -> It
         for name, value in delivery.body.items()
     }
     lines = _note_lines(
-        body.get("note", {}), body.get("version", ""), (64 if is_alone else 16) * KIB
+        body.get("note", {}), body.get("version", ""), 64 * KIB if is_alone else _DIGESTED_NOTE
     )
     short_marks, marks = _release_marks(body, says_breaking(line.text for line in lines))
     if delivery.kind == "release":
@@ -17289,6 +17298,8 @@ def item_of(delivery: Delivery, base_url: str = "", is_alone: bool = True) -> It
         "Open the release" if delivery.kind == "release" else "Open": _web_address(delivery.url),
         "See the project": _web_address(page),
     }
+    if "heading" in body and page:  # which says more than an advisory
+        del links["Open"]
     return Item(
         body["provider"],
         body["project"],
@@ -17301,6 +17312,14 @@ def item_of(delivery: Delivery, base_url: str = "", is_alone: bool = True) -> It
         bool(body.get("cve")),
         is_report="heading" in body,
     )
+
+
+def _topic_of(delivery: Delivery) -> str:
+    """What a delivery is about, as the title of a digest counts it."""
+    if delivery.kind == "release":
+        return "release"
+    topic = delivery.body.get("topic", "")
+    return topic if topic in ADVICE_TOPICS else "notice"
 
 
 class Message(Value):
@@ -17346,12 +17365,23 @@ class Message(Value):
     def title(self) -> str:
         if not self.is_digest:
             return self.items[0].title
-        counts = Counter("release" if one.kind == "release" else "notice" for one in self.batch)
-        title = ", ".join(
-            pluralize(counts[what], what) for what in ("release", "notice") if counts[what]
-        )
-        fixes = sum(item.is_security for item in self.items)
-        return f"{title}, {fixes} with security fixes" if fixes else title
+        counts = Counter(_topic_of(delivery) for delivery in self.batch)
+        fixes = Counter(_topic_of(delivery) for delivery in self.batch if delivery.body.get("cve"))
+        words = list[str]()
+        if counts["release"]:
+            words.append(pluralize(counts["release"], "release"))
+        if fixes["release"]:
+            words.append(f"{fixes['release']:,} with security fixes")
+        if counts["vulnerable"]:
+            words.append(pluralize(counts["vulnerable"], "vulnerable project"))
+        for topic in ("withdrawn", "near end of life"):
+            is_first = not words and counts[topic]
+            if counts[topic]:
+                count = pluralize(counts[topic], "project") if is_first else f"{counts[topic]:,}"
+                words.append(f"{count} {topic}")
+        if counts["notice"]:
+            words.append(pluralize(counts["notice"], "notice"))
+        return ", ".join(words)
 
     @property
     def link(self) -> str:
@@ -17414,20 +17444,32 @@ class Markup(Value):
 
 
 def truncate_lines(item: Item, room: int) -> list[Line]:
-    """The first lines, of so many characters, with an ellipsis where more follow; of a report, how many do.
-    What is cut is text, before any markup is made of it."""
+    """The first lines, of so many characters; what is cut is text, before any markup is made of it.
+
+    A line that does not fit is cut, with an ellipsis. A list is cut between two of its lines, if one fits,
+    and says how many more there are.
+    """
+    if room <= 0:
+        return []
     kept = list[Line]()
-    for line in item.lines if room > 0 else ():
+    for line in item.lines:
+        if item.is_report and kept and len(line.text) > room:
+            break
         for at, run in enumerate(line.runs):
-            if len(run.text) > room and item.is_report:
-                return [*kept, Line("item", [Run(f"and {len(item.lines) - len(kept)} more")])]
             if len(run.text) > room:
                 last = run._replace(text=shortened(run.text, room)) if room > 3 else Run("…")
-                return [*kept, Line(line.kind, [*line.runs[:at], last])]
+                kept.append(Line(line.kind, [*line.runs[:at], last]))
+                return kept + _count_of_more(item, kept)
             room -= len(run.text)
         room -= 1
         kept.append(line)
-    return kept
+    return kept + _count_of_more(item, kept)
+
+
+def _count_of_more(item: Item, kept: Sequence[Line]) -> list[Line]:
+    """A line that says how many are left out of a list; of a note none is needed."""
+    count = len(item.lines) - len(kept)
+    return [Line("item", [Run(f"and {count} more")])] if item.is_report and count else []
 
 
 def _block(item: Item, markup: Markup, note: int, has_title: bool, is_digest: bool) -> str:
@@ -17448,36 +17490,81 @@ def _block(item: Item, markup: Markup, note: int, has_title: bool, is_digest: bo
     return (markup.line_end * 2).join(markup.line_end.join(part) for part in parts if any(part))
 
 
+_SHORTEST_NOTE = 40  # characters; less of a note says nothing
+
+
+class Room(NamedTuple):
+    """What a service shows of a message, as it counts: in all, of one item, and how many items."""
+
+    limit: int
+    each: int = sys.maxsize
+    most: int = sys.maxsize
+
+
 def _fitted(
     message: Message,
     make: Callable[[Item, int], _Block],
     size: Callable[[_Block], int],
-    limit: int,
+    room: Room,
     note: int,
-    most: int = sys.maxsize,
-    each: int = sys.maxsize,
 ) -> tuple[list[_Block], str]:
-    """What ``make`` makes of each item with ``note`` characters of its note, and words on items left out.
-    ``limit`` (as the service counts) and ``most`` are of all, ``each`` is of one; notes are cut first."""
-    longest = (
-        note // 4 if message.is_digest else min(limit, each) if message.items[0].is_report else note
-    )
-    for part in range(10, -1, -1):
-        blocks = [make(item, longest * part // 10) for item in message.items]
-        sizes = [size(block) + 2 for block in blocks]
-        if sum(sizes) <= limit and max(sizes) <= each and len(blocks) <= most:
-            return blocks, ""
-    kept = list[_Block]()
-    fixes = 0
-    for block, taken, item in zip(blocks, sizes, message.items):
-        if taken <= min(limit, each) and len(kept) < most:
-            limit -= taken
-            kept.append(block)
-        else:
-            fixes += item.is_security
-    return kept, f"… and {len(blocks) - len(kept)} more" + f", {fixes} with security fixes" * bool(
-        fixes
-    )
+    """What ``make`` makes of each item, with as much of its note as there is room, and words on items left out.
+
+    ``note``: characters of a note at most; in a digest a quarter of it. An item has two sizes: short, which
+    is its heading, and full. As many as fit are shown short; the room that is left is for their notes, to
+    each an equal share.
+    """
+    short, left, fixes = list[tuple[Item, _Block, int]](), room.limit, 0
+    for item in message.items:
+        block = make(item, 0)
+        needed = size(block) + 2
+        if needed <= min(left, room.each) and len(short) < room.most:
+            short.append((item, block, needed))
+            left -= needed
+        elif item.is_security:
+            fixes += 1
+    blocks = list[_Block]()
+    for place, (item, block, needed) in enumerate(short):
+        share = min(needed + left // (len(short) - place), room.each)
+        longest = note // 4 if message.is_digest else note
+        if item.is_report:
+            longest = min(room.limit, room.each)
+        full = (
+            _with_note(item, block, longest, share=share, make=make, size=size)
+            if share - needed > 2
+            else block
+        )
+        left -= size(full) + 2 - needed
+        blocks.append(full)
+    rest = len(message.items) - len(short)
+    if not rest:
+        return blocks, ""
+    return blocks, f"… and {rest:,} more" + (f", {fixes:,} with security fixes" if fixes else "")
+
+
+def _with_note(
+    item: Item,
+    short: _Block,
+    note: int,
+    *,
+    share: int,
+    make: Callable[[Item, int], _Block],
+    size: Callable[[_Block], int],
+) -> _Block:
+    """An item with so many characters of its note, or as many as its share of the room has."""
+    if share - size(short) < _SHORTEST_NOTE:
+        return short
+    note = min(note, share)
+    for _ in range(4):
+        block = make(item, note)
+        excess = size(block) + 2 - share
+        if excess <= 0:
+            return block
+        # Markup takes more than its text; what is cut is text.
+        note = int(note * max(share - size(short), 0) / (size(block) - size(short) + 1) * 0.95)
+        if note < _SHORTEST_NOTE:
+            break
+    return short
 
 
 def blocks_of(
@@ -17496,10 +17583,8 @@ def blocks_of(
             item, markup, room, has_title and not message.is_digest, message.is_digest
         ),
         markup.size,
-        limit - 150 - len(message.link),
+        Room(limit - 150 - len(message.link), each, most),
         note,
-        most,
-        each,
     )
     title = markup.bold(markup.escape(message.title)) if message.is_digest and not has_title else ""
     ends = [markup.escape(rest)]
@@ -17609,6 +17694,9 @@ def template_values(body: Mapping[str, Any], url: str) -> dict[str, str]:
         "note_title": note.get("title", ""),
         "note_message": note.get("message", ""),
         "note_text": plain_text(note.get("message", "")[: 64 * KIB]),
+        # Two that webhooks of newreleases.io have.
+        "note_url": url,
+        "note_message_or_url": note.get("message", "") or url,
         "cve": ", ".join(body.get("cve", ())),
         "tags": ", ".join(tag["name"] for tag in body.get("tags", ())),
         "url": url,
@@ -17790,7 +17878,7 @@ def _card_elements(item: Item, note: int) -> list[dict[str, Any]]:
 def _microsoft_teams(message: Message) -> Request:
     """https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/connectors-using: an
     Adaptive Card, 28 KB."""
-    blocks, rest = _fitted(message, _card_elements, json_bytes, 18_000, _CHAT_NOTE)
+    blocks, rest = _fitted(message, _card_elements, json_bytes, Room(18_000), _CHAT_NOTE)
     ends = [Run(f"{rest}  ")] if rest else []
     if message.is_digest:
         blocks.insert(0, [_card_line(Line("heading", [Run(message.title)]))])
@@ -17993,10 +18081,10 @@ def _mail_parts(message: Message) -> tuple[str, str]:
         message,
         lambda item, note: _block(item, _PLAIN, note, False, False),
         json_bytes,
-        500_000,
+        Room(500_000),
         _MAIL_NOTE,
     )
-    cards, others = _fitted(message, _mail_item, json_bytes, 500_000, _MAIL_NOTE)
+    cards, others = _fitted(message, _mail_item, json_bytes, Room(500_000), _MAIL_NOTE)
     if message.is_digest:
         titles = [item.title for item in message.items]
         items = "\n".join(f"<li>{html.escape(title)}</li>" for title in titles[: len(cards)])
@@ -26276,6 +26364,7 @@ def _send_latest(visit: Visit, destination: Destination) -> None:
             )
         )
         delivery = store.outbox.history(account.id, destination_id=destination.id, limit=1)[0]
+        store.outbox.resend(account.id, delivery_id=delivery.id)  # before what waits there, if any
         store.database.await_others(lambda: store.outbox.attempts(delivery.id), 3.0)
         delivery = store.outbox.history(account.id, destination_id=destination.id, limit=1)[0]
     words = "was" if delivery.state == "delivered" else "is being"
