@@ -9813,7 +9813,8 @@ def _readable(
 def _expect_list(value: Any) -> list[Any]:
     """The value, which must be a list: an object could be iterated as well, and an empty one be no error."""
     if not isinstance(value, list):
-        raise ValueError(f"it answered no list but {type(value).__name__}")
+        kind = {dict: "an object", str: "a text", type(None): "null"}.get(type(value), "a number")
+        raise ValueError(f"it answered {kind} where a list belongs")
     return value
 
 
@@ -12209,6 +12210,17 @@ def clean_releases(
     )
 
 
+def _shape_fault(error: Exception) -> str:
+    """What is wrong with an answer, for people; ValueErrors of ours say it themselves."""
+    if type(error) is ValueError:
+        return str(error)
+    if isinstance(error, KeyError):
+        return f"it has no {error.args[0]!r}"
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    return "a part of it is missing or of another type"
+
+
 def _next_request(
     provider: Provider, name: str, at: str, steps: Exchange, answer: Answer | None
 ) -> Request | Listing:
@@ -12226,11 +12238,7 @@ def _next_request(
     except StopIteration as done:
         return done.value
     except _UNREADABLE as error:
-        what = (
-            str(error)
-            if type(error) is ValueError
-            else (f"something is missing or of another type: {error!r:.100}")
-        )
+        what = _shape_fault(error)
         raise ProviderError(
             f"{provider.title} answered no list of releases for {name}: {printable(what[:200])}"
         ) from error

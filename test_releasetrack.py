@@ -8717,6 +8717,20 @@ def test_dockerhub_page_with_excluded_tag_counts_as_known(listen):
     ]
 
 
+def test_answer_of_another_shape_is_told_without_a_word_of_python(listen):
+    """ "something is missing or of another type: KeyError('tags')" stood on pages and in mails of cron."""
+    for answer, words in (
+        ({"entries": []}, "it has no 'results'"),
+        ({"results": None}, "it answered null where a list belongs"),
+        ([], "a part of it is missing or of another type"),
+        ({"results": [{"name": 7}]}, "a part of it|7"),
+        (b'{"a":' * 100_000, "nested too deep|not JSON"),
+    ):
+        with pytest.raises(rt.ProviderError, match=words) as raised:
+            read_from("dockerhub", listen((200, answer)).url, "o/i")
+        assert not re.search(r"Error\(|Error:|NoneType|\bint\b|indices", str(raised.value))
+
+
 def test_rebuild_of_more_tags_than_one_check_reads_is_seen_by_the_next_ones(listen):
     """Ten pages were read, and what stood on the others was never seen: the next check began with what was known."""
     builds = dict.fromkeys((f"1.{number}" for number in range(2500)), "sha256:a")
