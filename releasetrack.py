@@ -1803,6 +1803,7 @@ class JudgedRelease(Release):
     """A release as a project thinks of it."""
 
     is_ruled_out: bool = False  # by a pattern of the project, or by what is installed
+    is_excluded: bool = False  # by that, or by its options
 
 
 # What is news of a release: it was not known; its content is another one; the prerelease is final now; its
@@ -2323,6 +2324,43 @@ class Installation(Value):
         )
 
 
+class Exclusions(Value):
+    """The options of a project that exclude releases."""
+
+    exclude_prereleases: bool
+    notify_level: str
+    skipped_version: str
+
+    @property
+    def are_any(self) -> bool:
+        """Whether there may be a release that is excluded by these alone."""
+        is_limited = self.notify_level in ("minor", "major")
+        return self.exclude_prereleases or is_limited or bool(self.skipped_version)
+
+    def skips(self, version: str) -> bool:
+        """Whether a version is the one that is skipped, or another variant of that: 18.1-alpine as 18.1."""
+        if not self.skipped_version:
+            return False
+        if version == self.skipped_version:
+            return True
+        parts, skipped = version_parts(version), version_parts(self.skipped_version)
+        is_same_release = (parts.release, parts.counter) == (skipped.release, skipped.counter)
+        return bool(parts.numbers) and is_same_release
+
+    def exclude(self, release: Release, *, is_ruled_out: bool) -> bool:
+        """Whether a release is excluded by these, or ``is_ruled_out`` by a pattern or what is installed.
+
+        A level excludes smaller steps, but none that names a CVE or that nothing is known of, such as the
+        first version's.
+        """
+        if is_ruled_out or (self.exclude_prereleases and release.is_prerelease):
+            return True
+        if self.notify_level in ("minor", "major") and not release.cve:
+            if release.step not in ("", "major", self.notify_level):
+                return True
+        return self.skips(release.version)
+
+
 class Project(Value):
     id: str
     account_id: str
@@ -2457,15 +2495,12 @@ class Project(Value):
             return "unsure"
         return "skipped" if installation.state in OPEN_STATES else installation.state
 
+    @property
+    def exclusions(self) -> Exclusions:
+        return Exclusions(self.exclude_prereleases, self.notify_level, self.skipped_version)
+
     def skips(self, version: str) -> bool:
-        """Whether a version is the one that is skipped, or another variant of that: 18.1-alpine as 18.1."""
-        if not self.skipped_version:
-            return False
-        if version == self.skipped_version:
-            return True
-        parts, skipped = version_parts(version), version_parts(self.skipped_version)
-        is_same_release = (parts.release, parts.counter) == (skipped.release, skipped.counter)
-        return bool(parts.numbers) and is_same_release
+        return self.exclusions.skips(version)
 
     @property
     def special_tags(self) -> set[str]:
@@ -4203,10 +4238,12 @@ CREATE INDEX project_snoozed ON project (snoozed_until) WHERE snoozed_until IS N
 CREATE INDEX project_installed
     ON project (account_id, severity, is_withdrawn, is_ended, fixes_cve, update_step, behind, certainty)
  WHERE update_state != '';
--- What a project's rules exclude.
+-- What a project excludes; is_ruled_out: by a pattern or what is installed, else by an option.
 CREATE TABLE excluded_release (
     project_id TEXT NOT NULL REFERENCES project ON DELETE CASCADE,
-    release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE, PRIMARY KEY (project_id, release_id)
+    release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE,
+    is_ruled_out INTEGER NOT NULL DEFAULT 1 CHECK (is_ruled_out IN (0, 1)),
+    PRIMARY KEY (project_id, release_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX excluded_release_of_release ON excluded_release (release_id);
 CREATE TABLE tag (
@@ -4434,6 +4471,8 @@ DROP TABLE former;
 PRAGMA user_version = 12;
 """,
     12: f"""{_OWNER_UPGRADE}{_NOTES_UPGRADE}
+DROP VIEW IF EXISTS unread_view;
+DROP VIEW IF EXISTS project_release_view;
 DROP INDEX project_installed;
 ALTER TABLE project ADD COLUMN severity INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE project ADD COLUMN
@@ -4453,6 +4492,14 @@ UPDATE project
 UPDATE project SET certainty = CASE update_state WHEN 'behind' THEN 4 WHEN 'new build' THEN 2 ELSE 1 END
  WHERE update_state IN ('behind', 'new build', 'unsure');
 ALTER TABLE project DROP COLUMN urgency;
+ALTER TABLE excluded_release ADD COLUMN
+    is_ruled_out INTEGER NOT NULL DEFAULT 1 CHECK (is_ruled_out IN (0, 1));
+INSERT OR IGNORE INTO excluded_release (project_id, release_id, is_ruled_out)
+SELECT project.id, release.id, 0
+  FROM project JOIN release USING (source_id)
+ WHERE exclude_prereleases AND is_prerelease OR version = skipped_version
+    OR cve IS NULL AND notify_level IN ('minor', 'major')
+       AND coalesce(step, '') NOT IN ('', 'major', notify_level);
 ALTER TABLE project ADD COLUMN reading TEXT CHECK (reading IN ('due', 'begun'));
 CREATE INDEX project_reading ON project (source_id) WHERE reading IS NOT NULL;
 CREATE INDEX project_installed
@@ -4488,15 +4535,13 @@ SELECT rowid AS number, destination.*,
 CREATE VIEW release_view AS
 SELECT release.*, release_id IS NOT NULL AS has_note, fingerprint
   FROM release LEFT JOIN note ON release_id = release.id;
--- is_ruled_out: by a pattern, or by what is installed; is_excluded: by that, or as rules say of an option.
 CREATE VIEW project_release_view AS
-SELECT own.*, is_ruled_out OR exclude_prereleases AND is_prerelease
-              OR version = skipped_version OR cve IS NULL AND notify_level IN ('minor', 'major')
-                 AND coalesce(step, '') NOT IN ('', 'major', notify_level) AS is_excluded
-  FROM (SELECT project.id AS project_id, account_id, is_narrow, exclude_prereleases, skipped_version, notify_level, release_view.*,
-               EXISTS (SELECT 1 FROM excluded_release
-                        WHERE project_id = project.id AND release_id = release_view.id) AS is_ruled_out
-          FROM project JOIN release_view USING (source_id)) AS own;
+SELECT project.id AS project_id, account_id, is_narrow, release_view.*,
+       excluded.release_id IS NOT NULL AS is_excluded,
+       coalesce(excluded.is_ruled_out, 0) AS is_ruled_out
+  FROM project JOIN release_view USING (source_id)
+  LEFT JOIN excluded_release AS excluded
+    ON excluded.project_id = project.id AND excluded.release_id = release_view.id;
 -- The accounts that track a source, or an image that it gives notes to.
 CREATE VIEW source_user_view AS
 SELECT source_id, account_id FROM project
@@ -4512,7 +4557,7 @@ SELECT source.*, NOT EXISTS (SELECT 1 FROM source_user_view JOIN account ON acco
 CREATE VIEW unread_view AS
 SELECT account_id, project_id, own.id AS release_id
   FROM account JOIN project_release_view AS own ON account_id = account.id
- WHERE found_at > read_until AND NOT (is_narrow AND is_ruled_out) AND NOT EXISTS (
+ WHERE found_at > read_until AND NOT is_excluded AND NOT EXISTS (
        SELECT 1 FROM read_release WHERE read_release.account_id = account.id AND release_id = own.id);
 
 -- What may be attempted once it is due. key: of what goes out together, a digest or a delivery.
@@ -6654,6 +6699,10 @@ def _stored(project: Project) -> dict[str, Any]:
     )
 
 
+def _release(row: sqlite3.Row) -> Release:
+    return _value(Release, row, date=f"{row['date']}Z", step=row["step"] or "")
+
+
 def _update_status(row: sqlite3.Row) -> UpdateStatus:
     urgency = Urgency(*(row[name] for name in Urgency._fields))
     return UpdateStatus(row["update_state"], urgency, row["snoozed_until"])
@@ -6671,20 +6720,90 @@ def _write_verdicts(db: sqlite3.Connection, verdicts: RuleResult, revision: int)
          WHERE id = :id AND revision = :revision""",
         values,
     ).rowcount:
-        db.execute(
-            """
-            DELETE FROM excluded_release WHERE project_id = :id AND release_id NOT IN (
-                SELECT release.id FROM project JOIN release USING (source_id)
-                 WHERE project.id = :id AND version IN (SELECT value FROM json_each(:ruled_out)))""",
-            values,
-        )
-        db.execute(
-            """
-            INSERT OR IGNORE INTO excluded_release (project_id, release_id)
-            SELECT project.id, release.id FROM project JOIN release USING (source_id)
-             WHERE project.id = :id AND version IN (SELECT value FROM json_each(:ruled_out))""",
-            values,
-        )
+        _exclude(db, verdicts.project.id, verdicts.ruled_out)
+
+
+def _exclude(
+    db: sqlite3.Connection, project_id: str, ruled_out: Collection[str] | None = None
+) -> None:
+    """Keep what a project excludes of all releases of its source, after its options or its rules changed.
+
+    ``ruled_out``: the versions that its rules exclude; None: as before.
+    """
+    rows = db.execute(
+        """
+        SELECT project.id AS project_id, exclude_prereleases, notify_level, skipped_version,
+               release.id AS release_id, release.*, excluded.release_id AS excluded_id,
+               coalesce(excluded.is_ruled_out, 0) AS is_ruled_out
+          FROM project
+          JOIN release ON release.source_id = project.source_id
+          LEFT JOIN excluded_release AS excluded
+            ON excluded.project_id = project.id AND excluded.release_id = release.id
+         WHERE project.id = ?""",
+        (project_id,),
+    )
+    _write_exclusions(db, rows, ruled_out)
+
+
+def _exclude_changed(
+    db: sqlite3.Connection, source_id: int, versions: Collection[str] | None = None
+) -> None:
+    """Keep what projects exclude by their options of releases that changed; None: of all of their source."""
+    projects = db.execute(
+        """
+        SELECT id, exclude_prereleases, notify_level, skipped_version FROM project WHERE source_id = ?""",
+        (source_id,),
+    )
+    with_options = [row["id"] for row in projects if _value(Exclusions, row).are_any]
+    if versions is None:
+        for project_id in with_options:
+            _exclude(db, project_id)
+        return
+    rows = db.execute(
+        """
+        SELECT project.id AS project_id, exclude_prereleases, notify_level, skipped_version,
+               release.id AS release_id, release.*, excluded.release_id AS excluded_id,
+               coalesce(excluded.is_ruled_out, 0) AS is_ruled_out
+          FROM json_each(:versions) AS changed
+         CROSS JOIN release ON release.source_id = :source AND version = changed.value
+         CROSS JOIN json_each(:projects) AS wanted
+         CROSS JOIN project ON project.id = wanted.value
+          LEFT JOIN excluded_release AS excluded
+            ON excluded.project_id = project.id AND excluded.release_id = release.id""",
+        {
+            "versions": compact_json(list(versions)),
+            "source": source_id,
+            "projects": compact_json(with_options),
+        },
+    )
+    _write_exclusions(db, rows, None)
+
+
+def _write_exclusions(
+    db: sqlite3.Connection, rows: Iterable[sqlite3.Row], ruled_out: Collection[str] | None
+) -> None:
+    """Write what differs of what projects exclude. ``rows``: of a project, a release, and how it is now."""
+    excluded, included = list[tuple[str, int, bool]](), list[tuple[str, int]]()
+    exclusions = dict[str, Exclusions]()  # by project
+    for row in rows:
+        if row["project_id"] not in exclusions:
+            exclusions[row["project_id"]] = _value(Exclusions, row)
+        project_and_release = row["project_id"], row["release_id"]
+        was_ruled_out, was_excluded = bool(row["is_ruled_out"]), row["excluded_id"] is not None
+        is_ruled_out = was_ruled_out if ruled_out is None else row["version"] in ruled_out
+        options = exclusions[row["project_id"]]
+        is_excluded = options.exclude(_release(row), is_ruled_out=is_ruled_out)
+        if was_excluded and not is_excluded:
+            included.append(project_and_release)
+        elif is_excluded and (not was_excluded or was_ruled_out != is_ruled_out):
+            excluded.append((*project_and_release, is_ruled_out))
+    db.executemany("DELETE FROM excluded_release WHERE project_id = ? AND release_id = ?", included)
+    db.executemany(
+        """
+        INSERT OR REPLACE INTO excluded_release (project_id, release_id, is_ruled_out)
+        VALUES (?, ?, ?)""",
+        excluded,
+    )
 
 
 def _late_members(release: Release) -> dict[str, Any]:
@@ -6813,6 +6932,7 @@ class Sources(_Part):
             if changed:
                 self._write_joined(db, image.id, changed)
                 _raise_revision(db, image.id)
+                _exclude_changed(db, image.id, [release.version for release in changed])
                 _write_newest(db, image.id)
                 self._store.notes.count_check(image.id, changed, [])
         if changed:
@@ -6948,6 +7068,8 @@ class Sources(_Part):
             self._write_releases(db, source_id, found, changed, now)
             for verdicts in found.verdicts.values():
                 _write_verdicts(db, verdicts, verdicts.project.revision + bool(changed))
+            if changed:
+                _exclude_changed(db, source_id, [release.version for release in changed])
             if changed or found.verdicts:
                 _write_newest(db, source_id)
             self._end_reading(db, source_id, is_success=found.error is None)
@@ -7032,6 +7154,7 @@ class Sources(_Part):
              WHERE id = :id""",
             {"notes_source_id": notes_source_id, "labels": choice.labels, "id": image_id},
         )
+        _exclude_changed(db, image_id)
 
     @staticmethod
     def _hold(
@@ -7279,6 +7402,7 @@ class Sources(_Part):
             values,
         )
         _raise_revision(db, new_id)
+        _exclude_changed(db, new_id)
         _write_newest(db, new_id)
         db.execute("DELETE FROM source WHERE id = :old", values)
         kept_ids = {kept.id for _, kept in twins}
@@ -7397,6 +7521,8 @@ class Projects(_Part):
         tags, destinations = values.pop("tags", None), values.pop("destinations", {})
         after = dataclasses.replace(project, **values)
         self._write_fields(db, project, after)
+        if after.exclusions != project.exclusions:
+            _exclude(db, project.id)
         if after.notes_from != project.notes_from:
             self._await_notes(db, after)
         if self._versions(after) - self._versions(project):
@@ -7434,6 +7560,7 @@ class Projects(_Part):
              WHERE id = ?""",
             (project.notes_from, self._db.clock(), project.source_id),
         )
+        _exclude_changed(db, project.source_id)
         self._db.check_wakeup.set()
 
     @staticmethod
@@ -7915,10 +8042,6 @@ class Projects(_Part):
         ]  # else removed since
 
 
-def _release(row: sqlite3.Row) -> Release:
-    return _value(Release, row, date=f"{row['date']}Z", step=row["step"] or "")
-
-
 def _judged_release(row: sqlite3.Row) -> JudgedRelease:
     return _value(JudgedRelease, row, date=f"{row['date']}Z", step=row["step"] or "")
 
@@ -8169,7 +8292,7 @@ class Releases(_Part):
                AND (NOT :since OR release.found_at >= :since)
                AND (NOT is_narrow OR NOT EXISTS (
                     SELECT 1 FROM excluded_release
-                     WHERE project_id = matching.id AND release_id = release.id))
+                     WHERE project_id = matching.id AND release_id = release.id AND is_ruled_out))
                AND (NOT :is_unread OR release.id IN (
                     SELECT release_id FROM unread_view WHERE account_id = :account))
              ORDER BY release.date DESC, release.id DESC LIMIT :limit OFFSET :offset
@@ -8206,7 +8329,7 @@ class Releases(_Part):
                 _judged_release(row),
                 row["found_at"],
                 _value(Note, row) if row["has_note"] else None,
-                bool(row["is_recent"]) and not row["is_marked"],
+                bool(row["is_recent"]) and not row["is_marked"] and not row["is_excluded"],
                 bool(row["is_recent"]),
             )
             for row in rows
@@ -15048,22 +15171,6 @@ def apply_rules(
     )
 
 
-def is_excluded(project: Project, release: JudgedRelease) -> bool:
-    """Whether the project's options exclude a release. Its level excludes smaller steps, but none that names
-    a CVE or that nothing is known of, such as the first version's."""
-    is_small = project.notify_level in ("minor", "major") and release.step not in (
-        "",
-        "major",
-        project.notify_level,
-    )
-    return (
-        release.is_ruled_out
-        or project.skips(release.version)
-        or (is_small and not release.cve)
-        or (project.exclude_prereleases and release.is_prerelease)
-    )
-
-
 def news_for(
     project: Project,
     news: Iterable[News],
@@ -15127,13 +15234,8 @@ def _is_wanted(project: Project, release: News, verdicts: RuleResult) -> bool:
     wanted = verdicts.rebuilds if is_rebuild else verdicts.wanted
     if verdicts.wanted is not None and release.version not in (wanted or ()):
         return False
-    return not is_excluded(project, judged(release, verdicts.ruled_out))
-
-
-def judged(release: Release, ruled_out: Collection[str]) -> JudgedRelease:
-    """A release as a project thinks of it whose rules exclude these versions."""
-    values = {field.name: getattr(release, field.name) for field in dataclasses.fields(Release)}
-    return JudgedRelease(**values, is_ruled_out=release.version in ruled_out)
+    is_ruled_out = release.version in verdicts.ruled_out
+    return not project.exclusions.exclude(release, is_ruled_out=is_ruled_out)
 
 
 # ---- what is vulnerable, and what ends
@@ -20502,7 +20604,7 @@ def remove_project(call: Call, project: Project) -> dict[str, Any]:
 
 
 def _release_json(project: Project, release: JudgedRelease) -> dict[str, Any]:
-    return release.as_json() | drop_empty(is_excluded=is_excluded(project, release))
+    return release.as_json() | drop_empty(is_excluded=release.is_excluded)
 
 
 def list_releases(call: Call, project: Project) -> dict[str, Any]:
@@ -24199,7 +24301,7 @@ def _release_item(
         }
     return Entry(
         release.version,
-        marks=_marks(release, is_excluded(project, release)),
+        marks=_marks(release, release.is_excluded),
         when=visit.when(instant_of(release.date or "")),
         url=visit.page_of(project, release.version),
         **{"at": visit.title_of(project.provider)} | more,
@@ -24956,7 +25058,7 @@ def _project_items(visit: Visit, projects: Sequence[Project]) -> list[Entry]:
             (error, "bad", "failing"),
             (not error and not project.health.succeeded_at, "", "first check"),
             (project.is_muted, "plain", "muted"),
-            (release and is_excluded(project, release), "plain", "ignored"),
+            (release and release.is_excluded, "plain", "ignored"),
             (one, "warn" if project.is_open else "plain", f"you run {one.shown}" if one else ""),
         )
         marks += sorted(("plain", name) for id_, name in visit.tags.items() if id_ in project.tags)
@@ -27492,7 +27594,7 @@ def feed_page(visit: Visit, secret: str) -> bytes:
     account_id, tag = or_404(visit.store.accounts.by_feed(secret))
     visit.context.visitors.accept(secret, account_id)
     found = visit.store.releases.latest(account_id, 1, tag=tag.id if tag else None, size=600).items
-    wanted = (one for one in found if not is_excluded(one.project, one.release))
+    wanted = (one for one in found if not one.release.is_excluded)
     entries, left = [_feed_entry(visit, one) for one in itertools.islice(wanted, 30)], 768 * KIB
     for entry in entries:
         left -= len(html.escape(entry["content"]).encode())
@@ -29329,7 +29431,7 @@ def project_show(call: Call, project: Project) -> tuple[Any, ...]:
             "date": one.date,
             "cve": one.cve,
             "is_prerelease": one.is_prerelease,
-            "is_ignored": is_excluded(project, one),
+            "is_ignored": one.is_excluded,
         }
         for one in call.store.releases.page(project, 1, 10)[0]
     ]

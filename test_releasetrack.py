@@ -4323,7 +4323,7 @@ INSERT INTO rows.release VALUES (1,3,'1.0','2026-03-01T10:00:00',0,0,NULL,'',NUL
 CREATE TABLE rows.note (release_id, fingerprint, title, message, url);
 INSERT INTO rows.note VALUES (1,77,'First','What is <b>new</b>','https://example.org/1.0');
 CREATE TABLE rows.project (id, account_id, source_id, email_notification, exclude_prereleases, exclude_updated, exclude_version_regexp, note, hold_days, added_at, newest_date, installed, skipped_version, snoozed_until, notify_level, is_narrow, places, update_state, urgency, version_answers, revision, judged_revision, is_muted);
-INSERT INTO rows.project VALUES ('p','a',3,'weekly',1,1,'[["rc",false]]','a note',7,3.0,'2026-03-02T10:00:00.5','[]','',NULL,'all',0,'[]','',0,'[]',0,0,0), ('q','a',5,'daily',0,0,'[]','',0,4.0,'2026-03-03T10:00:00','[{"place":"näs","version":"16.4","digest":"","origin":"file","seen_at":30.25,"label":"","known_as":"","state":"behind","step":"major","line":"","newest":"17.1","behind":1,"since":"2026-03-03T10:00:00Z","cve":["CVE-2026-2"],"is_other_base":true,"previous":"16.3","previous_digest":"","first_digest":"","previous_label":""}]','17.0',99.0,'minor',1,'["näs"]','behind',41130003,'[]',1,0,0), ('r','b',5,'daily',0,0,'[]','',0,5.0,'2026-03-03T10:00:00','[]','',NULL,'newer',0,'[]','',0,'[]',0,0,0);
+INSERT INTO rows.project VALUES ('p','a',3,'weekly',1,1,'[["rc",false]]','a note',7,3.0,'2026-03-02T10:00:00.5','[]','',NULL,'all',0,'[]','',0,'[]',0,0,0), ('q','a',5,'daily',0,0,'[]','',0,4.0,'2026-03-03T10:00:00','[{"place":"näs","version":"16.4","digest":"","origin":"file","seen_at":30.25,"label":"","known_as":"","state":"behind","step":"major","line":"","newest":"17.1","behind":1,"since":"2026-03-03T10:00:00Z","cve":["CVE-2026-2"],"is_other_base":true,"previous":"16.3","previous_digest":"","first_digest":"","previous_label":""}]','17.1',99.0,'minor',1,'["näs"]','behind',41130003,'[]',1,0,0), ('r','b',5,'daily',0,0,'[]','',0,5.0,'2026-03-03T10:00:00','[]','',NULL,'newer',0,'[]','',0,'[]',0,0,0);
 CREATE TABLE rows.excluded_release (project_id, release_id);
 INSERT INTO rows.excluded_release VALUES ('p',2);
 CREATE TABLE rows.read_release (account_id, release_id);
@@ -4467,6 +4467,8 @@ def test_store_of_an_older_form_is_used_as_it_was(tmp_path, forge, name):
             and first.hold_days == 7
         )
         assert store.projects.updates("a", is_vulnerable=True)["behind"] == ["q"]
+        excluded = sql(store, "SELECT project_id, release_id, is_ruled_out FROM excluded_release")
+        assert sorted(excluded) == [("p", 2, 1), ("q", 3, 0)]
         assert sql(
             store,
             """SELECT id, severity, is_withdrawn, is_ended, fixes_cve, update_step, behind, certainty
@@ -13169,6 +13171,102 @@ def test_lists_of_updates_have_one_order_whoever_sorts(empty_store):
     projects = list(empty_store.projects.each(account.id))
     projects.sort(key=lambda project: project.urgency, reverse=True)
     assert [project.name.split()[1] for project in projects] == urgent_first
+
+
+def test_what_is_skipped_is_skipped_everywhere(world, visitor):
+    """Bug: "2.0.0" was no news of a project whose release is v2.0.0, but its latest release all the same."""
+    project = world.track("github", "o/a", release("v1.0.0", "2026-06-01T00:00:00Z"))
+    now = rt.timestamp(world.store.database.clock())
+    after = {
+        one.version: one
+        for one in (
+            release("v1.0.0", "2026-06-01T00:00:00Z"),
+            release("v2.0.0", now),
+            release("2.0.0-alpine", now),
+            release("v2.0.1", now, is_prerelease=True),
+        )
+    }
+    world.record(project.source_id, after=after, news=["v2.0.0", "2.0.0-alpine", "v2.0.1"])
+    path = f"/v1/projects/{project.id}"
+
+    def seen() -> tuple[Any, ...]:
+        summary = world.ask("GET", "/v1/summary")
+        listed = world.ask("GET", f"{path}/releases")["releases"]
+        unread = world.ask("GET", "/v1/releases?unread")["releases"]
+        return (
+            summary["new_this_week"],
+            summary["unread"],
+            len(unread),
+            world.ask("GET", f"{path}/latest-release")["version"],
+            sorted(one["version"] for one in listed if one.get("is_excluded")),
+        )
+
+    assert seen() == (3, 3, 3, "v2.0.1", [])
+    variants = ["2.0.0-alpine", "v2.0.0"]
+    for settings, expected in (
+        ({"skipped_version": "2.0.0"}, (1, 1, 1, "v2.0.1", variants)),
+        ({"exclude_prereleases": True}, (0, 0, 0, "v1.0.0", [*variants, "v2.0.1"])),
+        ({"skipped_version": ""}, (2, 2, 2, "2.0.0-alpine", ["v2.0.1"])),
+        ({"exclude_prereleases": False}, (3, 3, 3, "v2.0.1", [])),
+    ):
+        world.ask("POST", path, settings)
+        assert seen() == expected, settings
+
+
+def test_what_a_project_excludes_is_stored_as_it_is_decided(empty_store):
+    """Whatever changes last, the options or the releases, or the note that names a CVE."""
+    account, chance = an_account(empty_store), random.Random(1)
+    versions = ["1.0", "v1.1", "1.1-alpine", "2.0", "2.0-rc1", "2.1", "3"]
+    projects = [a_project(empty_store, account, name) for name in ("o/a", "o/b")]
+
+    def some_release(version: str) -> rt.Release:
+        return rt.Release(
+            version,
+            MAY,
+            is_prerelease=chance.random() < 0.3,
+            cve=("CVE-2026-1",) if chance.random() < 0.3 else (),
+            step=chance.choice(rt.STEPS),
+        )
+
+    def check() -> None:
+        known = {}
+        for project in projects:
+            for one in empty_store.releases.page(project, 1).releases:
+                options = empty_store.projects.get(account.id, project.id).exclusions
+                decided = options.exclude(one, is_ruled_out=one.is_ruled_out)
+                assert one.is_excluded is decided, (one, options)
+                known[project.id, one.version] = one
+        kept = sql(
+            empty_store, "SELECT project_id, version FROM project_release_view WHERE is_excluded"
+        )
+        assert {*kept} == {key for key, one in known.items() if one.is_excluded}
+
+    known: dict[int, dict[str, rt.Release]] = {project.source_id: {} for project in projects}
+    for _ in range(60):
+        project = chance.choice(projects)
+        if chance.random() < 0.5:
+            options = {
+                "exclude_prereleases": chance.random() < 0.5,
+                "notify_level": chance.choice(["newer", "minor", "major", "all"]),
+                "skipped_version": chance.choice(["", "1.1", "2.0", "3"]),
+            }
+            name = chance.choice([*options])
+            empty_store.projects.update(account.id, [project.id], {name: options[name]})
+        else:
+            before = known[project.source_id]
+            changed = chance.sample(versions, 3)
+            after = before | {version: some_release(version) for version in changed}
+            ruled_out = chance.sample(versions, 2)
+            verdicts = rt.RuleResult(
+                empty_store.projects.get(account.id, project.id), ruled_out=ruled_out
+            )
+            assert empty_store.sources.claim([project.source_id], "test", NOW)
+            found = rt.CheckResult(NOW, before=before, after=after)
+            if chance.random() < 0.5:
+                found = dataclasses.replace(found, verdicts={project.id: verdicts})
+            assert empty_store.sources.record_check(project.source_id, "test", found)
+            known[project.source_id] = after
+        check()
 
 
 def test_changes_are_those_between_two_versions_newest_first():
@@ -24285,7 +24383,7 @@ def test_summary_counts_what_is_the_account_s(world):
         "projects": 2,
         "new_this_week": 2,
         "failing": 1,
-        "unread": 1,
+        "unread": 0,
         "waiting_deliveries": 1,
         "behind": 0,
         "unsure": 0,
