@@ -1433,6 +1433,16 @@ class Value:
         dataclasses.dataclass(frozen=True)(cls)
 
 
+def with_changes(value: V, **changes: Any) -> V:
+    """A copy of a Value with other values of some fields, which must exist.
+
+    As ``dataclasses.replace``, in a fifth of its time: a check that reads 50 releases makes 200 such copies.
+    """
+    copied = object.__new__(type(value))
+    vars(copied).update(vars(value), **changes)
+    return copied
+
+
 class ReleasetrackError(Exception):
     """What a user, a client or a provider can cause. ``status`` is the API's answer."""
 
@@ -1609,11 +1619,18 @@ def relative_time(at: float, now: float) -> str:
     return "just now" if is_past else "in a moment"
 
 
+# A time in UTC, written as it is kept but for milliseconds.
+_KEPT_TIME = re.compile(r"\d{4}-\d\d-\d\dT(?:[01]\d|2[0-3]):\d\d:\d\d(?:\.000)?Z", re.ASCII)
+
+
 def utc(text: str | None) -> str | None:
     """A provider's ISO 8601 time as RFC 3339 in UTC, also one without a zone. Raises ValueError. None for
     None, and for the years that stand for "unknown": before 1980, and 9999."""
     if text is None:
         return None
+    if _KEPT_TIME.fullmatch(text):  # as most are; this takes a fifth of the time
+        year = datetime.datetime.fromisoformat(text).year
+        return f"{text[:19]}Z" if 1980 <= year < 9999 else None
     if not re.match(
         r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d", text, re.ASCII
     ):  # a date alone is another thing
@@ -9852,7 +9869,7 @@ class _Rest:
     def __init__(self, project: ProjectRef, url: str, *, is_used: bool) -> None:
         self._project, self._name = project, f"rest of {url}"
         self._missing_name, self._is_looking = f"missing in {url}", False
-        self._is_used = is_used and bool(project.known)
+        self._is_used = is_used
         self._url = project.kept.pop(self._name, "")
         self.is_taken = False
 
@@ -9880,9 +9897,11 @@ class _Rest:
 
     def leave(self, url: str) -> bool:
         """Keep an address for the next check, where that is of use."""
-        if self._is_used:
-            self._project.kept[self._name] = url
-        return self._is_used
+        # What is known is read here at the earliest: a check that finds nothing new does without.
+        if not self._is_used or not self._project.known:
+            return False
+        self._project.kept[self._name] = url
+        return True
 
 
 def _has_nothing_new(project: ProjectRef, page: Sequence[ListedRelease]) -> bool:
@@ -9957,6 +9976,10 @@ def _above(
 ) -> list[ListedRelease]:
     """The tags without a release that are above the newest final release of their kind of name, if one of
     them is final. Where no final release is a plain version, as of "nightly" alone, all tags that are."""
+    released = {release.version for release in releases}
+    unreleased = [tag for tag in tags if tag.version not in released]
+    if not unreleased:
+        return []
     rules = GENERIC.of(project.name)
 
     def placed(release: ListedRelease) -> tuple[Any, VersionOrder, bool]:
@@ -9971,17 +9994,15 @@ def _above(
         {family: order for family, order, _ in finals},
         any(plain for *_, plain in finals),
     )
-    released = {one.version for one in releases}
-    found = [
-        tag
-        for tag, (family, order, is_plain) in zip(tags, map(placed, tags))
-        if (
-            order > highest[family]
-            if family in highest
-            else is_plain and not has_plain and is_final(tag)
-        )
-        and tag.version not in released
-    ]
+    found = list[ListedRelease]()
+    for tag in unreleased:
+        family, order, is_plain = placed(tag)
+        if family in highest:
+            is_above = order > highest[family]
+        else:
+            is_above = is_plain and not has_plain and is_final(tag)
+        if is_above:
+            found.append(tag)
     return found if any(map(is_final, found)) else []
 
 
@@ -12320,7 +12341,7 @@ def clean_releases(
             0 < len(version) <= NAME_LIMIT and version.isprintable() and version == version.strip()
         )
         if is_sane and version not in found:
-            found[version] = dataclasses.replace(
+            found[version] = with_changes(
                 release,
                 is_prerelease=release.is_prerelease or rules.is_prerelease(version),
                 note=release.note and clean_note(provider, name, version, release.note),
@@ -14287,7 +14308,7 @@ def _with_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[s
     placed = dict(releases)
     for version, place in ranked_places(releases, rules).items():
         if placed[version].place != place:
-            placed[version] = dataclasses.replace(placed[version], place=place)
+            placed[version] = with_changes(placed[version], place=place)
     return placed
 
 
@@ -14305,7 +14326,7 @@ def _with_steps(
     stepped = dict(releases)
     for version, step in version_steps(versions, finals).items():
         if stepped[version].step != step:
-            stepped[version] = dataclasses.replace(stepped[version], step=step)
+            stepped[version] = with_changes(stepped[version], step=step)
     return stepped
 
 
@@ -14330,15 +14351,17 @@ def had_releases(known: Mapping[str, Release], kinds: TagKinds) -> bool:
     )
 
 
+_RELEASE_FIELDS = tuple(field.name for field in dataclasses.fields(Release))
+
+
 def news_of(release: Release, change: str = NEW) -> News:
-    values = {field.name: getattr(release, field.name) for field in dataclasses.fields(Release)}
-    return News(**values, change=change)
+    known = vars(release)
+    return News(**{name: known[name] for name in _RELEASE_FIELDS}, change=change)
 
 
 def _listed_news(release: Release, listed: ListedRelease, change: str) -> News:
     """A release that is news, with the note and the CVEs that are listed."""
-    about = dataclasses.replace(release, note=listed.note, cve=listed.cve)
-    return news_of(about, change)
+    return with_changes(news_of(release, change), note=listed.note, cve=listed.cve)
 
 
 @each_read_once()

@@ -465,14 +465,17 @@ class Forge(Peer):
         self.answer(head, answer, LATENCY)
 
     def listed(self, kind: bytes, path: bytes) -> bytes:
-        """The releases of a project; those of /small/ are its own, so that none is read for another."""
+        """The releases or tags of a project; those of /small/ are its own, so that none is read for another."""
         if kind != b"small":
             return self.answers[kind]
-        name = path.split(b"/")[5] if path.count(b"/") > 4 else path  # of releases, and of tags
-        answer = self.answers.get(name)
+        list_ = path.partition(b"?")[0]
+        answer = self.answers.get(list_)
         if answer is None:
-            number = int(hashlib.sha1(name).hexdigest()[:3], 16)
-            answer = self.answers[name] = answer_of(gitlab_releases(1, number))
+            name = path.split(b"/")[5] if path.count(b"/") > 4 else path
+            entries = gitlab_releases(1, int(hashlib.sha1(name).hexdigest()[:3], 16))
+            if list_.endswith(b"/repository/tags"):
+                entries = [entry | {"name": entry["tag_name"]} for entry in entries]
+            answer = self.answers[list_] = answer_of(entries)
         return answer
 
     def news(self, name: str) -> list[dict[str, Any]]:
