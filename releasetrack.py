@@ -29978,10 +29978,23 @@ _SELECTION = (
 )
 
 
+def _require_possible_schedule(call: Call, kind: str) -> None:
+    """Raise Invalid where a schedule is given that each project has for itself, also the one it is stored with."""
+    reason = FIXED_OPTIONS.get(kind, {}).get("schedule")
+    if kind == "email" and call.fields.has("schedule"):
+        raise Invalid(Problem("schedule", f"cannot be set: {reason}"))
+
+
+def _change_destination(call: Call, destination: Destination) -> Destination:
+    _require_possible_schedule(call, destination.kind)
+    return update_destination(call, destination)
+
+
 @command(_KIND, argument("name", "the destination's name"), _SET, *_SELECTION)
 def destination_add(service: Service, call: Call, kind: str) -> str:
     """Create a destination. Prints its id, or the signing secret of a webhook.
     It is for all projects unless you select some. To try settings first, use 'destination test'."""
+    _require_possible_schedule(call, kind)
     new = add_destination(call, kind)
     if kind == "email" and not service.settings.smtp_url:
         _complain("the mail server is not set up; use 'config set smtp_url -' or serve --smtp-url")
@@ -30413,7 +30426,7 @@ COMMANDS |= {
     ),
     "destination change": Command(
         "Change a destination. What you leave out stays; --set NAME= removes a setting, --tag '' the tags.",
-        update_destination,
+        _change_destination,
         (
             _KIND,
             _DESTINATION,

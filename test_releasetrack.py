@@ -17842,6 +17842,9 @@ def test_chat_that_became_a_supergroup_is_sent_to_there(world, listen, chat, is_
     def answer(seen: Seen) -> Any:
         if json_posted(seen)["chat_id"] == "-1001557912345":
             return 200, {"ok": True}
+        # Bug: what was changed meanwhile was lost, as the whole destination was written
+        edited = dataclasses.replace(world.store.destinations.get(chats.id), name="renamed")
+        world.store.destinations.save(edited)
         return 400, {
             "ok": False,
             "description": "Bad Request: group chat was upgraded",
@@ -17860,6 +17863,7 @@ def test_chat_that_became_a_supergroup_is_sent_to_there(world, listen, chat, is_
     ((_, attempt),) = world.courier().send_due()
     assert (attempt.error is None) is is_sent and len(server.seen) == 1 + (is_sent or chat == -42)
     stored = world.store.destinations.get(chats.id).settings
+    assert world.store.destinations.get(chats.id).name == "renamed"
     assert (
         stored["chat"] == (str(chat) if is_sent or chat == -42 else "-1001234567890")
         and stored["token"] == BOT
@@ -35040,6 +35044,11 @@ MISTAKES = [
     ),
     (
         "destination add --account me@example.org email a --schedule daily",
+        1,
+        ["--schedule", "email_notification"],
+    ),
+    (  # as it is stored: it was accepted, and not obeyed
+        "destination add --account me@example.org email a --schedule instant",
         1,
         ["--schedule", "email_notification"],
     ),
