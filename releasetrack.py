@@ -21765,6 +21765,14 @@ def is_document(text: str) -> bool:
     return bool(_BEGINNING.match(start))
 
 
+def _names(given: Mapping[str, Any], name: str, at_most: int = NAME_LIMIT) -> dict[str, str]:
+    """The names that a document lists, or the one that it has, by these in small letters. Raises Invalid."""
+    found = [given[name]] if isinstance(given.get(name), str) else given.get(name) or []
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise Invalid(Problem(name, "must be a list of names"))
+    return {label.lower(): label for label in (read_label(one, at_most, name) for one in found)}
+
+
 def read_document(text: str) -> dict[str, Any]:
     """The document that a text in JSON or TOML is. Raises ValueError, with what to put behind its name."""
     text = text.removeprefix("\ufeff")
@@ -21784,6 +21792,10 @@ def read_document(text: str) -> dict[str, Any]:
             raise ValueError(f"has more than 5,000 {name}")
     if found.get("releasetrack", 1) != 1:
         raise ValueError(f"has the format {found['releasetrack']}; this releasetrack knows 1")
+    try:
+        _names(found, "tags", TAG_LIMIT)
+    except Invalid as error:
+        raise ValueError(f"has wrong tags: {error}") from None
     return found
 
 
@@ -21807,14 +21819,6 @@ def _known(given: Any, *names: str) -> dict[str, Any]:
         if name not in names:
             raise Invalid(Problem(name[:60], f"is unknown{did_you_mean(name, names)}"))
     return given
-
-
-def _names(given: Mapping[str, Any], name: str, at_most: int = NAME_LIMIT) -> dict[str, str]:
-    """The names that a document lists, or the one that it has, by these in small letters. Raises Invalid."""
-    found = [given[name]] if isinstance(given.get(name), str) else given.get(name) or []
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise Invalid(Problem(name, "must be a list of names"))
-    return {label.lower(): label for label in (read_label(one, at_most, name) for one in found)}
 
 
 _NO_TIME = "the time limit was reached; import the file again to add the rest"

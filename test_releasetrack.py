@@ -25552,6 +25552,24 @@ def test_export_is_imported_on_the_page_after_a_preview(world, tmp_path):
         )
 
 
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ('{"releasetrack": 1, "tags": [1]}', "tags must be a list of names"),
+        ('{"tags": [""], "projects": []}', "tags is required"),
+        ('{"projects": {}}', "must have projects as a list"),
+        ('{"releasetrack": 1, "project": []}', "has an unknown member"),
+    ],
+)
+def test_document_with_a_mistake_is_shown_again_in_the_form(world, text, problem):
+    """Wrong tags were an error page, and what was pasted was gone."""
+    visitor = world.visitor()
+    form = {"form_token": visitor.form_token, "do": "preview", "text": text}
+    answer = visitor.ask("POST", "/projects/import", urllib.parse.urlencode(form).encode())
+    assert problem in text_of(answer)
+    assert text in html.unescape(answer.text)
+
+
 def test_projects_of_another_server_are_imported_with_their_options(world, tmp_path, monkeypatch):
     with (
         contextlib.closing(World(tmp_path, "b.db")) as other,
