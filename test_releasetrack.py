@@ -4909,6 +4909,11 @@ def test_account_removal_leaves_nothing_in_any_table(empty_store):
                                       SELECT account_id, id FROM project_release_view WHERE account_id = ?""",
             [account.id],
         )
+        empty_store.database.write(
+            """INSERT OR IGNORE INTO waiting_tag (release_id, change, found_at)
+               SELECT id, 'new', 0 FROM project_release_view WHERE account_id = ?""",
+            [account.id],
+        )
         delivery = empty_store.outbox.claim(hook.id, 1, "me", NOW)[0]
         empty_store.outbox.record_attempts(hook.id, "me", [an_outcome(delivery.id)])
         empty_store.sessions.add(account.id, f"token of {email}", "127.0.0.1", "a test")
@@ -15656,9 +15661,8 @@ class Registry:
             f"org.opencontainers.image.{key}".replace("base", "base.name"): value
             for key, value in labels.items()
         }
-        self.tags.setdefault(name, {}).update({
-            tag: (build or tag, {"at": at, **full}) for tag in tags
-        })
+        about = {"at": at, "built_at": self.built_at, **full}
+        self.tags.setdefault(name, {}).update({tag: (build or tag, about) for tag in tags})
 
     def _document(self, document: Any) -> str:
         digest = f"sha256:{hashlib.sha256(json.dumps(document).encode()).hexdigest()}"
@@ -15667,7 +15671,7 @@ class Registry:
 
     def _index(self, build: str, labels: dict[str, str]) -> str:
         of = {
-            place: {key: value for key, value in labels.items() if key != "at"}
+            place: {key: value for key, value in labels.items() if key not in ("at", "built_at")}
             if labels["at"] == place
             else {}
             for place in ("index", "descriptor", "manifest", "config")
@@ -15676,7 +15680,7 @@ class Registry:
             "digest": self._document({
                 "os": "linux",
                 "build": build,
-                "created": self.built_at,
+                "created": labels["built_at"],
                 "config": {"Labels": of["config"]},
             })
         }
@@ -16372,8 +16376,9 @@ def test_odd_manifest_costs_an_image_its_notes_alone(noting, odd):
 
 def test_registry_that_hides_its_labels_is_asked_again_a_day_later(noting):
     registry, forge = noting.registry, noting.forge
-    forge.publish("o/app", "v1.0.0", "v1.1.0")
-    registry.push("me/app", "1.0.0", "1.1.0", source=f"{forge.listener.url}/o/app")
+    versions = ("1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0")  # without dates more have to match
+    forge.publish("o/app", *(f"v{version}" for version in versions))
+    registry.push("me/app", *versions, source=f"{forge.listener.url}/o/app")
     answer, asked = registry._answer, []
 
     def hiding(seen: Seen) -> Any:
@@ -16388,7 +16393,7 @@ def test_registry_that_hides_its_labels_is_asked_again_a_day_later(noting):
     assert not [path for path in asked if "sha256:" in path]
     registry.listener.answer = answer
     noting.check(image, 60 * 24)
-    assert noting.notes(image) == {"1.0.0": "Notes of v1.0.0", "1.1.0": "Notes of v1.1.0"}
+    assert noting.notes(image) == {version: f"Notes of v{version}" for version in versions}
 
 
 def test_repository_that_was_renamed_keeps_its_images(noting):
