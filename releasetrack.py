@@ -2559,34 +2559,41 @@ class Project(Value):
 
     def as_json(self, url: str) -> dict[str, Any]:
         """The contract's Project and beyond it ``source``, without members that are false or empty."""
-        is_used = not self.notes_state.startswith(("not used", "no notes"))
-        used = (self.notes_from or self.notes_source * is_used).split(" ", 1)
-        about: dict[str, Any] = {
-            "id": self.id,
-            "name": self.name,
-            "provider": self.provider,
-            "url": url,
-        }
-        if self.notes_state or used != [""]:
-            about["notes_from"] = dict(zip(("provider", "name"), used)) if used[1:] else None
-        return about | drop_empty(
-            **{
-                one.name: timestamp(value) if one.type is INSTANT else value
-                for one in PROJECT_OPTIONS
-                if (value := getattr(self, one.name)) != one.default and one.name != "notes_from"
-            },
-            source=self.health.as_json(),
-            exclude_version_regexp=[
+        members: dict[str, Any] = {
+            "source": self.health.as_json(),
+            "exclude_version_regexp": [
                 drop_empty(value=value, inverse=inverse)
                 for value, inverse in self.exclude_version_regexp
             ],
-            tags=self.tags,
-            installed=[one.as_json() for one in self.installed],
-            version_answers=[
-                {"version": one, "follows": does} for one, does in self.version_answers
+            "tags": self.tags,
+            "installed": [installation.as_json() for installation in self.installed],
+            "version_answers": [
+                {"version": version, "follows": follows}
+                for version, follows in self.version_answers
             ],
-            **{KIND_FIELDS[kind]: ids for kind, ids in self.destinations.items()},
-        )
+        }
+        for kind, ids in self.destinations.items():
+            members[KIND_FIELDS[kind]] = ids
+        about = {"id": self.id, "name": self.name, "provider": self.provider, "url": url}
+        return about | self._notes_as_json() | drop_empty(**self._options_as_json(), **members)
+
+    def _options_as_json(self) -> dict[str, Any]:
+        """The options that were changed, but for ``notes_from``."""
+        options = {}
+        for option in PROJECT_OPTIONS:
+            value = getattr(self, option.name)
+            if option.name != "notes_from" and value != option.default:
+                options[option.name] = timestamp(value) if option.type is INSTANT else value
+        return options
+
+    def _notes_as_json(self) -> dict[str, Any]:
+        """``notes_from`` of an image: where it gets notes from; None where it gets none. Of others nothing."""
+        is_used = not self.notes_state.startswith(("not used", "no notes"))
+        source = self.notes_from or (self.notes_source if is_used else "")
+        if not source and not self.notes_state:
+            return {}
+        provider, _, name = source.partition(" ")
+        return {"notes_from": {"provider": provider, "name": name} if name else None}
 
 
 class ReleaseListItem(Value):
@@ -15124,6 +15131,26 @@ def changes_between(
     )
 
 
+def _compared_installations(
+    project: Project, releases: Mapping[str, Release], rules: VersionRules
+) -> tuple[Installation, ...]:
+    """What is installed of a project, compared; whether an update ends a flaw is asked anew for another."""
+    tags_to_read = project.special_tags if project.reading else set()
+    installed = []
+    for before in project.installed:
+        after = compared(before, releases, rules, is_reading=before.version in tags_to_read)
+        if after.newest != before.newest:
+            advisories = [dataclasses.replace(flaw, is_ended=None) for flaw in after.advisories]
+            after = dataclasses.replace(after, advisories=tuple(advisories))
+        installed.append(after)
+    return tuple(installed)
+
+
+def _follows_any(version: str, mine: Iterable[VersionParts], rules: VersionRules) -> bool:
+    parts = rules.parts(version)
+    return any(rules.follows(own, parts) == "yes" for own in mine)
+
+
 @each_read_once()
 def apply_rules(
     project: Project,
@@ -15131,67 +15158,55 @@ def apply_rules(
     rules: VersionRules,
     ruled_out: Collection[str],
 ) -> RuleResult:
-    """What a project's patterns, which rule out some of the releases, and its installations say: what is not
-    newer than those that can be compared is no news, unless it is the latest and names a CVE, or the first of
-    which nobody knows whether it follows. Where none can be compared, all is news."""
-    rules, tags = (
-        rules.of(project.name, project.version_answers),
-        [one.version for one in project.installed],
-    )
+    """What a project's patterns, which rule out some of the releases, and its installations say.
+
+    What is not newer than those that can be compared is no news, unless it is the latest and names a CVE, or
+    the first of which nobody knows whether it follows. Where none can be compared, all is news.
+    """
+    rules = rules.of(project.name, project.version_answers)
+    tags = [installation.version for installation in project.installed]
     if rules.is_image and (tags or project.exclude_version_regexp):
         ruled_out = {*ruled_out, *(tag for tag in releases if is_left_out(tag, tags))}
-    known = {version: one for version, one in releases.items() if version not in ruled_out}
-    tags_to_read = project.special_tags if project.reading else set()
-    pairs = [
-        (one, compared(one, known, rules, is_reading=one.version in tags_to_read))
-        for one in project.installed
-    ]
-    installed = tuple(
-        now
-        if now.newest == one.newest
-        else dataclasses.replace(
-            now,
-            advisories=tuple(dataclasses.replace(flaw, is_ended=None) for flaw in now.advisories),
-        )
-        for one, now in pairs
-    )
+    known = {version: release for version, release in releases.items() if version not in ruled_out}
+    installed = _compared_installations(project, known, rules)
     after = dataclasses.replace(project, installed=installed)
-    versions = {
-        one.compared_as
-        for one in installed
-        if not rules.is_moving(one.compared_as) and is_comparable(one.compared_as, known, rules)
-    }
-    moving = {
-        one.version
-        for one in installed
-        if rules.is_moving(one.version) and _digest_of(known.get(one.version))
-    }
-    if project.notify_level == "all" or not (versions or moving - {"latest"}):
+    comparable, moving = set[str](), set[str]()  # versions and tags that say what is news
+    for installation in installed:
+        mine = installation.compared_as
+        if not rules.is_moving(mine) and is_comparable(mine, known, rules):
+            comparable.add(mine)
+        tag = installation.version
+        if rules.is_moving(tag) and _digest_of(known.get(tag)):
+            moving.add(tag)
+    if project.notify_level == "all" or not (comparable or moving - {"latest"}):
         return RuleResult(after, ruled_out)
-    asked = {rules.form(rules.parts(one.may_follow)) for one in project.installed if one.may_follow}
+
+    in_doubt = {one.may_follow for one in installed if one.may_follow}
     latest = max(known, key=lambda version: known[version].place or 0)
-    mine = [rules.parts(version) for version in versions]
-    allowed = {one.may_follow for one in installed} | ({latest} if known[latest].cve else set())
+    if known[latest].cve:
+        in_doubt.add(latest)
+    # What neither follows what runs nor may do so.
+    own = [rules.parts(version) for version in comparable]
+    wanted = comparable | moving | in_doubt
     others = {
         version
         for version in releases
-        if version not in versions | moving | allowed
-        and not any(rules.follows(one, rules.parts(version)) == "yes" for one in mine)
+        if not (version in wanted or _follows_any(version, own, rules))
     }
     newer = set[str]()
-    for version in versions:
+    for version in comparable:
         newer.update(Comparison(version, known, rules).newer())
+    # A doubt that was announced is no news; one that names a CVE always is.
+    announced = {
+        rules.form(rules.parts(one.may_follow)) for one in project.installed if one.may_follow
+    }
     doubts = {
         version
-        for version in allowed - {""}
-        if known[version].cve or rules.form(rules.parts(version)) not in asked
+        for version in in_doubt
+        if known[version].cve or rules.form(rules.parts(version)) not in announced
     }
-    return RuleResult(
-        after,
-        {*ruled_out, *others},
-        newer | doubts,
-        versions | moving if rules.is_image else versions | newer,
-    )
+    rebuilds = comparable | moving if rules.is_image else comparable | newer
+    return RuleResult(after, {*ruled_out, *others}, newer | doubts, rebuilds)
 
 
 def news_for(
