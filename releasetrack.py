@@ -15454,6 +15454,27 @@ def _fixed_in(
     return found
 
 
+def _rank_of_flaw_id(id_: str) -> tuple[bool, bool, str]:
+    """What sorts the ids of a flaw: the CVE's, then GitHub's, then others."""
+    return not id_.startswith("CVE-"), not id_.startswith("GHSA-"), id_
+
+
+def _records_of_flaws(
+    records: Iterable[Mapping[str, Any]],
+) -> list[tuple[set[str], list[Mapping[str, Any]]]]:
+    """Groups of records that name each other, each with all their ids; without those that are withdrawn."""
+    groups = list[tuple[set[str], list[Mapping[str, Any]]]]()
+    for record in records:
+        if record["withdrawn"]:
+            continue
+        ids, joined = {record["id"], *record["aliases"]}, [record]
+        for group in [group for group in groups if group[0] & ids]:
+            groups.remove(group)
+            ids, joined = ids | group[0], group[1] + joined
+        groups.append((ids, joined))
+    return groups
+
+
 def advisories_of(
     query: OsvQuery,
     records: Sequence[Mapping[str, Any]],
@@ -15462,37 +15483,31 @@ def advisories_of(
 ) -> tuple[Advisory, ...]:
     """What the records say of a version: those that name each other are one, and withdrawn ones none.
     ``left``: the ids of those that the newest version still has; None: not known."""
-    groups = list[tuple[set[str], list[Mapping[str, Any]]]]()
-    for record in records:
-        if record["withdrawn"]:
-            continue
-        ids, those = {record["id"], *record["aliases"]}, [record]
-        for group in [group for group in groups if group[0] & ids]:
-            groups.remove(group)
-            ids, those = ids | group[0], group[1] + those
-        groups.append((ids, those))
-    found = list[Advisory]()
-    for ids, those in groups:
-        names = sorted(
-            ids, key=lambda id_: (not id_.startswith("CVE-"), not id_.startswith("GHSA-"), id_)
-        )
-        fixed = [version for one in those for version in _fixed_in(one, query, order)]
-        found.append(
+    advisories = []
+    for ids, group in _records_of_flaws(records):
+        names = sorted(ids, key=_rank_of_flaw_id)
+        titles = [record["title"] for record in group if record["title"]]
+        fixed = [version for record in group for version in _fixed_in(record, query, order)]
+        doubt = ""
+        if query[0] == "GIT":
+            doubt = "possible"
+        elif all(record["is_notice"] for record in group):
+            doubt = "notice"
+        advisories.append(
             Advisory(
-                names[0],
-                tuple(names[1:]),
-                next((one["title"] for one in those if one["title"]), ""),
-                max((one["severity"] for one in those), key=SEVERITIES.index),
-                max(fixed, key=lambda version: order(version.removeprefix("above ")), default=""),
-                None if left is None else ids.isdisjoint(left),
-                "possible"
-                if query[0] == "GIT"
-                else "notice"
-                if all(one["is_notice"] for one in those)
-                else "",
+                id=names[0],
+                aliases=tuple(names[1:]),
+                title=titles[0] if titles else "",
+                severity=max((record["severity"] for record in group), key=SEVERITIES.index),
+                fixed_in=max(
+                    fixed, default="", key=lambda version: order(version.removeprefix("above "))
+                ),
+                is_ended=None if left is None else ids.isdisjoint(left),
+                doubt=doubt,
             )
         )
-    return tuple(sorted(found, key=lambda one: (-one.rank, one.id)))[:ADVISORY_LIMIT]
+    advisories.sort(key=lambda advisory: (-advisory.rank, advisory.id))
+    return tuple(advisories[:ADVISORY_LIMIT])
 
 
 def end_of_life(
@@ -29593,7 +29608,7 @@ def installed_remove(
     switch("--vulnerable", "only what has a known vulnerability"),
     switch("--fail", "exit with status 3 if there are updates"),
     columns="provider name* place* version* state* step* line newest* behind cve may_follow* "
-    "is_rebuilt is_withdrawn advisories* eol*",
+    "is_rebuilt advisories* eol* is_withdrawn",
 )
 def updates_(run: Invocation, call: Call, args: argparse.Namespace) -> tuple[Any, ...]:
     """List what runs and is vulnerable, withdrawn, at its end of life or behind, then what is unsure.

@@ -22672,7 +22672,7 @@ def test_unsure_is_listed_and_answered_by_the_command_line(world):
 
     assert (
         updates() == ["vps v1.0 behind", "nas v1.1 unsure"]
-        and "\tengine-v1.2\t-\t-\t-\n" in world.command("updates")[1]
+        and "\tengine-v1.2\t-\t-\t-\t-\n" in world.command("updates")[1]
     )
     for flags, nas, said in [
         (("--follows", "engine-v1.2"), "nas v1.1 behind", "engine-v1.2 follows"),
