@@ -4946,6 +4946,7 @@ class _SharedTransaction:
 
     def __init__(self, connection: sqlite3.Connection, *, is_durable: bool) -> None:
         self.connection, self.is_durable = connection, is_durable
+        self.began_at = time.monotonic()
         self.writers = 0  # that have written, and wait
         self._has_ended = threading.Event()
         self._fault: Exception | None = None
@@ -4979,7 +4980,9 @@ class GroupCommit:
     16 threads write three to five times as much a second so, for half the CPU time.
     """
 
-    _MOST_WRITERS = 32  # of a transaction, so that the first of them does not wait for ever
+    # After which nobody joins a transaction, so that the first of its writers does not wait for ever.
+    _MOST_WRITERS = 32
+    _LONGEST = 0.1  # seconds
 
     def __init__(self, check_place: Callable[[], None]) -> None:
         self._check_place = check_place
@@ -5054,8 +5057,7 @@ class GroupCommit:
     def _end_turn(self) -> None:
         """Leave the open transaction to who waits longest, or commit it where nobody does."""
         shared = self._open
-        can_be_joined = shared and shared.is_durable and shared.writers < self._MOST_WRITERS
-        if can_be_joined and self._give_turn():
+        if shared and self._may_be_joined(shared) and self._give_turn():
             return
         try:
             if shared:
@@ -5063,6 +5065,10 @@ class GroupCommit:
                 self._commit(shared)
         finally:
             self._give_turn(is_free_otherwise=True)
+
+    def _may_be_joined(self, shared: _SharedTransaction) -> bool:
+        age = time.monotonic() - shared.began_at
+        return shared.is_durable and shared.writers < self._MOST_WRITERS and age < self._LONGEST
 
     def _give_turn(self, *, is_free_otherwise: bool = False) -> bool:
         """Whether somebody waits, who has the turn now."""
@@ -5080,7 +5086,7 @@ class GroupCommit:
             self._check_place()
             shared.connection.execute("COMMIT")
             fault = None
-        except Exception as error:  # of all its writers
+        except (sqlite3.Error, ReleasetrackError) as error:  # of all its writers
             fault = error
         finally:
             shared.end(fault)

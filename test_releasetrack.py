@@ -3386,11 +3386,14 @@ def busy(empty_store: rt.Store) -> argparse.Namespace:
 def plans(store: rt.Store, call: Callable[[], Any]) -> dict[str, list[str]]:
     """The statements that a call runs, with SQLite's plan of each."""
     said: list[str] = []
-    store.database.connection.set_trace_callback(said.append)
+    connections = (store.database.connection, store.database._loose_connection)
+    for connection in connections:
+        connection.set_trace_callback(said.append)
     try:
         call()
     finally:
-        store.database.connection.set_trace_callback(None)
+        for connection in connections:
+            connection.set_trace_callback(None)
     queries = [
         statement
         for statement in said
