@@ -2938,17 +2938,20 @@ class RateLimiter:
         """``(left, seconds until the window starts over, whether the request may go on)`` after ``cost`` for
         each name, of the one with the least left. More than that is refused, and counts for none."""
         with self._lock:
-            states = {name: self._state.get(name, (now, 0)) for name in limits}
-            states = {
-                name: state if now - state[0] < HOUR else (now, 0) for name, state in states.items()
-            }
+            windows = {name: self._window(name, now) for name in limits}
             left, passed = min(
-                (limits[name] - used, now - start) for name, (start, used) in states.items()
+                (limits[name] - used, now - start) for name, (start, used) in windows.items()
             )
-            is_open = cost <= left
-            for name, (start, used) in states.items() if is_open else ():
+            if cost > left:
+                return max(0, left), HOUR - passed, False
+            for name, (start, used) in windows.items():
                 self._state[name] = start, used + cost
-            return max(0, left - cost * is_open), HOUR - passed, is_open
+            return left - cost, HOUR - passed, True
+
+    def _window(self, name: str, now: float) -> tuple[float, int]:
+        """When the name's window started, and what of it is used."""
+        start, used = self._state.get(name, (now, 0))
+        return (start, used) if now - start < HOUR else (now, 0)
 
     def give_back(self, names: Iterable[str], cost: int) -> None:
         """Undo a ``take`` that should not count after all."""
@@ -2991,7 +2994,7 @@ class FairQueue:
         self._strangers = 0
         self._free = places
         self._most_waiting = most_waiting  # items of one visitor
-        self._held = Counter[str]()
+        self._held: dict[str, int] = {}  # by visitor; none is 0
         self._lines: dict[str, WaitingLine] = {}  # by visitor; none is empty
 
     def add(self, visitor: str, item: Any, now: float) -> bool:
@@ -3006,17 +3009,19 @@ class FairQueue:
 
     def next_visitor(self) -> str | None:
         """Returns whose turn it is; None as long as nobody may take a place."""
+        if not self._lines:  # as most often
+            return None
         ready = [name for name in self._lines if self._may_take(name)]
         return min(ready, key=self._order, default=None)
 
     def _may_take(self, visitor: str) -> bool:
         if self._is_stranger(visitor) and self._strangers >= self._most_strangers:
             return False
-        return may_hold_another(self._held[visitor], self._free)
+        return may_hold_another(self._held.get(visitor, 0), self._free)
 
     def _order(self, visitor: str) -> tuple[int, bool, float]:
         turn_since = self._lines[visitor].turn_since
-        return self._held[visitor], self._is_stranger(visitor), turn_since
+        return self._held.get(visitor, 0), self._is_stranger(visitor), turn_since
 
     def take(self, visitor: str, now: float) -> Any:
         """Give the visitor a place. Returns the item that has waited longest for it."""
@@ -3035,7 +3040,7 @@ class FairQueue:
 
     def _count(self, visitor: str, places: int) -> None:
         self._free -= places
-        self._held[visitor] += places
+        self._held[visitor] = self._held.get(visitor, 0) + places
         if self._is_stranger(visitor):
             self._strangers += places
 
@@ -20375,6 +20380,12 @@ class Visitors:
     ``trusted_proxy``: the setting, as it is now.
     """
 
+    HEADERS = (
+        "AUTHORIZATION",
+        "COOKIE",
+        "X_FORWARDED_FOR",
+        "X_KEY",
+    )  # of a request that are looked at
     _LIMIT = 10_000  # keys and cookies that are remembered
     _SESSION_TOKEN = re.compile(r"=([A-Za-z0-9_-]{43})(?=;|$)")
     _MOST_TOKENS = 5  # of a request that are looked at
@@ -28706,10 +28717,12 @@ def _channel_class(most: int, visitors: Visitors) -> Any:
         def visitor_of(self, request: Any) -> str:
             """For whom a request is whose head is read."""
             if not request.visitor:
-                headers = {f"HTTP_{name}": text for name, text in request.headers.items()}
                 path = getattr(request, "path", "")  # its first line may be unreadable
-                headers |= {"REMOTE_ADDR": self.addr[0], "PATH_INFO": path}
-                request.visitor = self.visitor = visitors.name_of(headers)
+                environ = {"REMOTE_ADDR": self.addr[0], "PATH_INFO": path}
+                for name in Visitors.HEADERS:
+                    if text := request.headers.get(name):
+                        environ[f"HTTP_{name}"] = text
+                request.visitor = self.visitor = visitors.name_of(environ)
             return str(request.visitor)
 
         def admit(self, request: Any) -> bool:
