@@ -2772,6 +2772,7 @@ class Outcome(Attempt):
     is_away: bool = False  # nothing would have arrived, not this message alone
     probe_at: float | None = None  # then, when the next delivery is tried
     asked_until: float | None = None  # then, until when the receiver asked to wait
+    is_with_another: bool = False  # the same attempt, of a digest, as that of the one before it
 
 
 EVENT_KINDS = ("release", "summary", "failing", "recovered")
@@ -6468,7 +6469,8 @@ class Outbox(_Part):
                 values,
             )
             for attempt in values:
-                self._record_health(db, attempt)
+                if not attempt["is_with_another"]:
+                    self._record_health(db, attempt)
             self._store.leases.drop(db, destination_id, claimant)
 
     @staticmethod
@@ -6514,7 +6516,8 @@ class Outbox(_Part):
                 UPDATE delivery SET next_attempt_at = min(
                            next_attempt_at, iif(attempts < :tries, queued_at, :attempted_at))
                  WHERE destination_id = :destination AND state = 'pending' AND attempts > 0
-                   AND id != :delivery_id""",
+                   AND coalesce(digest_id, id) != (
+                       SELECT coalesce(digest_id, id) FROM delivery WHERE id = :delivery_id)""",
                 attempt,
             )
 
@@ -18948,7 +18951,10 @@ class Courier(Worker):
             )
         return [
             result,
-            *(dataclasses.replace(result, delivery_id=other.id, sent="") for other in batch[1:]),
+            *(
+                dataclasses.replace(result, delivery_id=other.id, sent="", is_with_another=True)
+                for other in batch[1:]
+            ),
         ]
 
     def _attempt(self, batch: Sequence[Delivery], now: float) -> Outcome:

@@ -21001,6 +21001,23 @@ def test_destination_that_is_away_is_probed_by_one_delivery_and_then_sent_all_in
     assert len(courier.send_due()) == 1
 
 
+def test_digest_is_retried_as_one_message_however_many_releases_it_has(world, forge, listen):
+    """Each of its releases counted as a probe that failed: the second retry came six hours later."""
+    receiver = listen(503)
+    names = [f"o/{number}" for number in range(30)]
+    world.observe(forge, "2026-06-10T09:00:00+02:00", *names)
+    room = world.room(receiver.url, schedule="daily")
+    for name in names:
+        world.find(name, "2.0")
+    began = world.clock.now = moment("2026-06-11T08:00:00+02:00")
+    times = []
+    while world.clock.now < began + 500:
+        times += [world.clock.now - began] if world.send() else []
+        world.clock.now += 10
+    assert times == [0, 30, 90, 210, 450]
+    assert world.store.destinations.get(room.id).probes == 5 == len(receiver.seen)
+
+
 def test_message_that_breaks_its_receiver_holds_up_nobody(world, listen):
     def answer(seen: Seen) -> int:
         return 500 if seen.json()["version"] == "1.0" else 204
