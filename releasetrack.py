@@ -17566,6 +17566,12 @@ class Message(Value):
         pages = {next(reversed(item.links.values()), "") for item in self.items}
         return pages.pop() if len(pages) == 1 else self.service.base_url
 
+    @property
+    def link_words(self) -> str:
+        """What the link of a digest is called."""
+        has_release = any(delivery.kind == "release" for delivery in self.batch)
+        return "See all releases" if has_release else "See all"
+
 
 def json_bytes(value: Any) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
@@ -17698,7 +17704,7 @@ def _fitted(
         if needed <= min(left, room.each) and len(short) < room.most:
             short.append((item, block, needed))
             left -= needed
-        elif item.is_security:
+        elif item.is_security and not item.is_report:  # what a report tells of is not fixed
             fixes += 1
     blocks = list[_Block]()
     for place, (item, block, needed) in enumerate(short):
@@ -17766,7 +17772,7 @@ def blocks_of(
     title = markup.bold(markup.escape(message.title)) if message.is_digest and not has_title else ""
     ends = [markup.escape(rest)]
     if message.is_digest and message.link and markup.has_links:
-        ends.append(markup.link("See all releases", message.link) if markup.link else "")
+        ends.append(markup.link(message.link_words, message.link) if markup.link else "")
     return list(filter(None, [title, *blocks, *ends]))
 
 
@@ -18059,7 +18065,7 @@ def _microsoft_teams(message: Message) -> Request:
     ends = [Run(f"{rest}  ")] if rest else []
     if message.is_digest:
         blocks.insert(0, [_card_line(Line("heading", [Run(message.title)]))])
-        ends += [Run("See all releases", href=message.link)] if message.link else []
+        ends += [Run(message.link_words, href=message.link)] if message.link else []
     elements = [
         *itertools.chain.from_iterable(blocks),
         *([_card_line(Line("", ends))] if ends else []),
