@@ -8988,8 +8988,11 @@ class Worker:
             self.heartbeat_at = time.monotonic()
             yield item
 
-    def _perform(self, job: Job) -> None:
-        """Claim a job that was offered, and do it unless another process has it. To be overridden."""
+    def _perform(self, job: Job) -> bool:
+        """Claim a job that was offered, and do it unless another process has it. To be overridden.
+
+        Returns whether more of it may be due now, so that it is read again.
+        """
         raise NotImplementedError
 
     def _offer_jobs(self, due: Iterable[Job], per_host: int) -> None:
@@ -9020,8 +9023,9 @@ class Worker:
         self._busy[job] = time.monotonic()
 
     def _do_offered(self, job: Job) -> None:
+        is_more_due = False
         try:
-            self._perform(job)
+            is_more_due = self._perform(job)
         except StoreUnavailable as error:
             log.warning("%s: %s", self._name, error)
             with self._lock:
@@ -9029,6 +9033,8 @@ class Worker:
         finally:
             self._end(job)
             self._begin_offered()
+            if is_more_due:  # of what is busy nothing is offered, so that it had to end first
+                self._wakeup.set()
 
     def _end(self, job: Job) -> None:
         with self._lock:
@@ -16803,10 +16809,11 @@ class Tracker(Worker):
         ]
         self._offer_jobs(jobs, self._settings.host_limit)
 
-    def _perform(self, job: Job) -> None:
+    def _perform(self, job: Job) -> bool:
         now = self._clock()
         for source in self.store.sources.claim([job.id], self._claimant, now, now):
             self.check(source)
+        return False
 
     def check_all(
         self, wanted: Iterable[Source], report: Callable[[Source, list[News] | None], None]
@@ -18826,21 +18833,23 @@ class Courier(Worker):
         self._offer_jobs(waiting, per_host=(self._WORKERS + 1) // 2)
         return min([self._idle_seconds, *pauses.values()])
 
-    def _perform(self, job: Job) -> None:
+    def _perform(self, job: Job) -> bool:
         self._served_at[job.id] = time.monotonic()
-        self._serve_alone(job.id)
-        self._wakeup.set()  # more may be due there
+        return self._serve_alone(job.id)
 
-    def _serve_alone(self, destination_id: str) -> None:
-        """Serve a destination. What raises here would raise again at once, so it is left alone for a time."""
+    def _serve_alone(self, destination_id: str) -> bool:
+        """Serve a destination; whether anything was attempted. What raises here would raise again at once, so
+        it is left alone for a time."""
+        attempted = list[tuple[Delivery, Outcome]]()
         try:
-            self._serve(destination_id)
+            attempted = self._serve(destination_id)
         except StoreUnavailable as error:
             log.warning("courier: %s", error)
             self._free_at[destination_id] = self._clock() + 1
         except Exception:  # ours: it delays this destination alone
             log.exception("destination %s: a turn failed", destination_id)
             self._free_at[destination_id] = self._clock() + MINUTE
+        return bool(attempted)
 
     def _serve(self, destination_id: str) -> list[tuple[Delivery, Outcome]]:
         """Attempt what is due at a destination, in its order, until the turn is over; how it went."""

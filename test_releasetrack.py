@@ -19960,6 +19960,17 @@ def test_delivery_that_cannot_be_read_delays_its_destination_alone(world, listen
     assert caplog.text.count("Traceback") == 1 and len(receiver.seen) == 1
 
 
+def test_destination_with_more_than_a_turn_sends_is_served_on_at_once(world, listen):
+    receiver = listen(204)
+    courier, hook = world.courier(), world.webhook(receiver.url)
+    courier._idle_seconds = 300.0  # nothing is left to a turn that comes anyway
+    project = world.track("github", "o/p")
+    for number in range(2 * courier._BATCH + 10):
+        put_event(world, project, f"1.{number}", hook)
+    with at_work(courier):
+        receiver.wait(2 * courier._BATCH + 10)
+
+
 def test_delivery_waits_when_no_thread_can_be_started(world, listen, monkeypatch):
     """Found in review: its destination was taken for busy from then on, and its claim renewed for ever."""
 

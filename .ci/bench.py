@@ -803,7 +803,7 @@ def add_deliveries(path: pathlib.Path, count: int, urls: Sequence[str]) -> None:
     store = rt.Store(str(path))
     (account,) = store.accounts.all()
     ids = add_webhooks(store, account.id, urls)
-    for at, source in enumerate(store.sources.all()):
+    for at, source in enumerate(store.sources.tracked()):
         (subscriber,) = store.projects.subscribers(source.id)
         body = body_of_1_kib(rt, subscriber)
         record(
@@ -825,7 +825,7 @@ def add_deliveries(path: pathlib.Path, count: int, urls: Sequence[str]) -> None:
 def body_of_1_kib(rt: Any, subscriber: Any) -> dict[str, Any]:
     """The standard body of an event, its note filled up until it is 1,024 bytes of JSON."""
     note = rt.Note("v2.0.0", "x", "https://example.org/")
-    body = rt.event_body(subscriber, rt.Release("v2.0.0", "2026-02-01T00:00:00Z", note=note))
+    body = rt.event_body(subscriber, rt.News("v2.0.0", "2026-02-01T00:00:00Z", note=note))
     missing = 1024 + 1 - len(json.dumps(body, separators=(",", ":")))
     body["note"]["message"] = "x" * missing
     return body
@@ -1512,7 +1512,7 @@ class Bench(Stage):
         found = fill_by_store(path, TEMPLATES)
         before, rt = path.stat().st_size, program()
         store = rt.Store(str(path))
-        for source in store.sources.all():
+        for source in store.sources.tracked():
             record(
                 store,
                 source.id,
