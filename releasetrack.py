@@ -4620,6 +4620,9 @@ _UPDATE_PROJECT = f"""
            is_narrow = :installed != '[]' AND :notify_level != 'all',
            judged_revision = judged_revision + :has_same_rules
      WHERE id = :id"""
+_UPDATE_JUDGED = f"""
+    UPDATE project SET installed = :installed, judged_revision = :revision, {_UPDATE_STATUS}
+     WHERE id = :id AND revision = :revision"""
 _UPDATE_ACCOUNT = f"""
     UPDATE account SET email = :email, name = :name, password = :password, is_admin = :is_admin,
            feed_secret = :feed_secret, read_until = :read_until, theme = :theme,
@@ -6752,12 +6755,7 @@ def _write_verdicts(db: sqlite3.Connection, verdicts: RuleResult, revision: int)
         "revision": revision,
         "ruled_out": compact_json(list(verdicts.ruled_out)),
     }
-    if db.execute(
-        f"""
-        UPDATE project SET installed = :installed, judged_revision = :revision, {_UPDATE_STATUS}
-         WHERE id = :id AND revision = :revision""",
-        values,
-    ).rowcount:
+    if db.execute(_UPDATE_JUDGED, values).rowcount:
         _exclude(db, verdicts.project.id, verdicts.ruled_out)
 
 
