@@ -8869,6 +8869,7 @@ class _Offer:
     per_host: int
     are_shared: bool
     begun: int = 0  # jobs that are no longer waiting
+    is_withdrawn: bool = False  # as one of them could not be claimed
 
 
 class Worker:
@@ -9023,16 +9024,26 @@ class Worker:
     def _do_offered(self, job: Job) -> None:
         is_more_due = False
         try:
-            is_more_due = self._perform(job)
-        except StoreUnavailable as error:
-            log.warning("%s: %s", self._name, error)
-            with self._lock:
-                self._offer.waiting.clear()  # until the next turn
+            with logged(f"{self._name}: {job.id}"):
+                is_more_due = self._perform_or_withdraw(job)
         finally:
             self._end(job)
             self._begin_offered()
             if is_more_due:  # of what is busy nothing is offered, so that it had to end first
                 self._wakeup.set()
+
+    def _perform_or_withdraw(self, job: Job) -> bool:
+        """As ``_perform``. Where that raises, nothing more of what is offered begins until the next turn."""
+        try:
+            return self._perform(job)
+        except Exception:
+            with self._lock:
+                is_first = not self._offer.is_withdrawn
+                self._offer.is_withdrawn = True
+                self._offer.waiting.clear()
+            if is_first:  # else another thread of the pool has met the same fault, and says so
+                raise
+            return False
 
     def _end(self, job: Job) -> None:
         with self._lock:
@@ -24293,6 +24304,8 @@ def _mark_releases(visit: Visit, change: str) -> None:
     word, _, about = change.partition(" ")
     if word == "until":
         until = min(float(about), store.database.clock())
+        if _MARK_SHOWN.fullmatch(visit.pressed):  # by a page that may be older than the last mark
+            until = max(until, visit.account.read_until)
         store.accounts.change(account_id, {"read_until": until})
     for name in ("read", "unread"):
         ids = (about if word == name else visit.form.text(name)).split(",")

@@ -14023,6 +14023,21 @@ def test_tracker_goes_on_when_the_store_can_be_written_again(world, forge, caplo
     assert "Traceback" not in caplog.text
 
 
+@pytest.mark.parametrize("fault", ["RAISE(ABORT, 'a fault of ours')", "RAISE(ROLLBACK, 'ours')"])
+def test_tracker_says_once_a_turn_that_it_can_claim_nothing(world, forge, caplog, fault):
+    """Each thread of the pool said so where the store could not be written, and nobody where it was a bug."""
+    tracker, turns = many_due(world, forge, 20)
+    tracker.configure(rt.Settings(provider=(forge.flag,), host_limit=16), tracker._providers)
+    world.store.database.write(
+        f"CREATE TRIGGER refuse BEFORE INSERT ON lease BEGIN SELECT {fault}; END"
+    )
+    with at_work(tracker):
+        until(lambda: len(turns) > 2)
+        world.store.database.write("DROP TRIGGER refuse")
+        until(lambda: all_checked(world))
+    assert 1 <= caplog.text.count("Traceback") <= len(turns)
+
+
 def test_tracker_hands_out_below_the_limit_of_a_host_and_tends_what_it_has(world):
     class Pool:
         def submit(self, check: Any, job: rt.Job) -> concurrent.futures.Future[Any]:
@@ -27082,6 +27097,25 @@ def test_release_that_was_not_shown_is_not_marked_as_read(world, visitor, path):
     assert new_on(shown) == ["1.2"]
     undo = shown.html.select_one(".flash form button")["value"]
     assert new_on(visitor.press(shown, undo)) == ["1.2", "1.1"]
+
+
+def test_what_is_marked_in_one_window_stays_so_when_an_older_one_marks_what_it_showed(
+    world, visitor
+):
+    """All that had been found between them was unread again."""
+    project = world.track("github", "o/a", a_release("1.0"))
+    clock = set_clock(world, "2026-06-10T09:00:00+00:00", "Europe/Berlin")
+    found_by(world, project, a_release("1.1", 1))
+    clock.now += 60
+    older = visitor.get("/")
+    clock.now += 60
+    found_by(world, project, a_release("1.2", 2))
+    clock.now += 60
+    assert new_on(visitor.press(visitor.get("/"), "all")) == []
+    shown = visitor.press(older, "all")
+    assert new_on(shown) == []
+    undo = shown.html.select_one(".flash form button")["value"]
+    assert new_on(visitor.press(shown, undo)) == []
 
 
 def test_releases_that_are_searched_are_counted_and_marked_by_themselves(world, visitor):
