@@ -2887,6 +2887,7 @@ class WaitingTag(Value):
     change: str  # as of News
     fingerprint: int | None  # of the note that it had before; None: it had none
     found_at: float
+    checked_before: float  # when the image's check succeeded before the one that found it
 
 
 class CheckResult(Value):
@@ -4162,11 +4163,11 @@ END;
 """
 _WAITING_TAG = """
 -- News of an image that is not announced yet, as its note may come. change: as of News; fingerprint: of the
--- note that it had before.
+-- note that it had before; checked_before: when the check before the one that found it succeeded.
 CREATE TABLE waiting_tag (
     release_id INTEGER PRIMARY KEY REFERENCES release ON DELETE CASCADE,
     change TEXT NOT NULL CHECK (change IN ('new', 'updated', 'final', 'fix')), fingerprint INTEGER,
-    found_at REAL NOT NULL
+    found_at REAL NOT NULL, checked_before REAL NOT NULL
 ) STRICT;
 """
 SCHEMA = f"""{_ACCOUNT_TABLE}
@@ -6930,8 +6931,8 @@ class Sources(_Part):
             SELECT id FROM source WHERE notes_revision != joined_revision
              UNION
             SELECT source_id FROM waiting_tag JOIN release ON release.id = release_id
-             WHERE waiting_tag.found_at <= ?""",
-            (now - NOTES_WAIT,),
+             WHERE abs(? - waiting_tag.found_at) >= ?""",
+            (now, NOTES_WAIT),
         )
         return [row["id"] for row in rows]
 
@@ -6940,7 +6941,7 @@ class Sources(_Part):
         return self._db.all(
             WaitingTag,
             """
-            SELECT version, change, fingerprint, waiting_tag.found_at
+            SELECT version, change, fingerprint, waiting_tag.found_at, checked_before
               FROM waiting_tag JOIN release ON release.id = release_id
              WHERE source_id = ? ORDER BY waiting_tag.found_at, release.id""",
             (image_id,),
@@ -7219,14 +7220,18 @@ class Sources(_Part):
     def _write_waiting(
         db: sqlite3.Connection, image_id: int, found: CheckResult, now: float
     ) -> None:
-        """Have changed tags joined with their notes; and have the notes read now that those wait for."""
+        """Have changed tags joined with their notes; and have the notes read now that those wait for.
+
+        A tag that waits already stays what it was found as: a new one that is built again is new.
+        """
         if not found.changed and not found.waiting:
             return
         db.executemany(
             """
-            INSERT OR REPLACE INTO waiting_tag (release_id, change, fingerprint, found_at)
-            SELECT id, :change, :fingerprint, :now
-              FROM release WHERE source_id = :image AND version = :version""",
+            INSERT INTO waiting_tag (release_id, change, fingerprint, found_at, checked_before)
+            SELECT id, :change, :fingerprint, :now, :checked_before
+              FROM release WHERE source_id = :image AND version = :version
+                ON CONFLICT DO NOTHING""",
             [vars(tag) | {"image": image_id, "now": now} for tag in found.waiting],
         )
         db.execute(
@@ -14599,10 +14604,17 @@ def with_notes(
 
 
 def tags_to_wait(
-    news: Iterable[News], known: Mapping[str, Release], choice: NotesChoice | None, now: float
+    image: Source,
+    news: Iterable[News],
+    known: Mapping[str, Release],
+    choice: NotesChoice | None,
+    now: float,
 ) -> list[WaitingTag]:
-    """The news of an image that are announced when their notes were read; none where nobody has notes."""
-    if choice is None or choice.repository is None:
+    """The news of an image that are announced when their notes were read; none where nobody has notes.
+
+    ``image``: as it was before the check, of which the first announces at once.
+    """
+    if image.succeeded_at is None or choice is None or choice.repository is None:
         return []
     return [
         WaitingTag(
@@ -14610,6 +14622,7 @@ def tags_to_wait(
             release.change,
             known[release.version].fingerprint if release.version in known else None,
             now,
+            image.succeeded_at,
         )
         for release in news
     ]
@@ -14623,14 +14636,14 @@ def is_time_to_announce(
 ) -> bool:
     """Whether an image's news wait no longer: all have their notes, or the source of these was checked since.
 
-    Or that is not to be checked soon, or they have waited for ``NOTES_WAIT``.
+    Or that is not to be checked soon, or they have waited for ``NOTES_WAIT``; or the clock was set back since.
     """
     if source is None or (source.error and source.next_check_at > now):
         return True
     if all(_is_noted_since(tag, known) for tag in tags):
         return True
     is_checked = (source.checked_at or 0.0) >= max(tag.found_at for tag in tags)
-    return is_checked or now >= min(tag.found_at for tag in tags) + NOTES_WAIT
+    return is_checked or any(abs(now - tag.found_at) >= NOTES_WAIT for tag in tags)
 
 
 def _is_noted_since(tag: WaitingTag, known: Mapping[str, Release]) -> bool:
@@ -16835,7 +16848,12 @@ class Tracker(Worker):
         for _ in range(2):  # that of a renamed repository may be another one then
             of_notes = self.store.sources.due_notes([source.id for source in sources])
             self._check_each(of_notes, lambda source, news: None)
-        self._apply_pending_rules()
+        for _ in range(
+            1 + RELEASE_LIMIT // NOTES_AT_ONCE
+        ):  # of an image so many are joined at once
+            self._apply_pending_rules()
+            if not self.store.database.has_to_compare.is_set():
+                break
 
     def _check_each(
         self, wanted: Iterable[Source], report: Callable[[Source, list[News] | None], None]
@@ -17046,8 +17064,8 @@ class Tracker(Worker):
                 withdrawn += self._withdrawn_events(project, verdict.project)
         gap = gap_of(listing, known, provider, provider_token(self._settings, provider))
         waiting, events = list[WaitingTag](), list[Event]()
-        if source.succeeded_at is not None and not gap:
-            waiting = tags_to_wait(news, known, result.notes, self._clock())
+        if not gap:
+            waiting = tags_to_wait(source, news, known, result.notes, self._clock())
         if not waiting:
             news, events = self._events(source, provider, known, news, verdicts, gap)
         renamed = self._renamed(provider, source, listing)
@@ -17200,7 +17218,9 @@ class Tracker(Worker):
     def _announce(
         self, image: Source, provider: Provider, noted: Noted, waiting: Sequence[WaitingTag]
     ) -> None:
-        """Announce an image's tags, with their notes where these came."""
+        """Announce an image's tags, with their notes where these came, as the check would have that found them."""
+        checked_before = min(tag.checked_before for tag in waiting)
+        image = dataclasses.replace(image, succeeded_at=checked_before)
         known = self.store.releases.known(image.id)
         notes = self.store.releases.notes(image.id, [tag.version for tag in waiting])
         news = announced_tags(waiting, known, notes)

@@ -4916,8 +4916,8 @@ def test_account_removal_leaves_nothing_in_any_table(empty_store):
             [account.id],
         )
         empty_store.database.write(
-            """INSERT OR IGNORE INTO waiting_tag (release_id, change, found_at)
-               SELECT id, 'new', 0 FROM project_release_view WHERE account_id = ?""",
+            """INSERT OR IGNORE INTO waiting_tag (release_id, change, found_at, checked_before)
+               SELECT id, 'new', 0, 0 FROM project_release_view WHERE account_id = ?""",
             [account.id],
         )
         delivery = empty_store.outbox.claim(hook.id, 1, "me", NOW)[0]
@@ -16327,6 +16327,90 @@ def test_late_note_is_in_messages_that_wait(noting):
     )
     known = world.store.releases.known(image.source_id)["1.2.0"]
     assert known.date == "2026-03-01T10:02:00Z" < rt.timestamp(found_at), "its date comes with it"
+
+
+def check_without_notes(noting: Noting, image: rt.Project) -> None:
+    """Check an image as the tracker does: its notes are read later."""
+    noting.clock.now += rt.MINUTE
+    tracker, store = noting.tracker, noting.world.store
+    (source,) = store.sources.claim([image.source_id], tracker._claimant, noting.clock.now)
+    assert tracker.check(source)
+
+
+def test_new_tag_that_is_built_again_while_it_waits_is_announced_as_new(noting):
+    """It was announced as another build alone, of which those hear nothing who exclude builds."""
+    registry, forge = noting.registry, noting.forge
+    forge.publish("o/app", "v1.0.0", "v1.1.0")
+    label = {"source": f"{forge.listener.url}/o/app"}
+    registry.push("me/app", "1.0.0", "1.1.0", **label)
+    image = noting.add("me/app", installed=(rt.Installation("", "1.1.0"),), exclude_updated=True)
+    noting.check(image)
+    for build in ("1.2.0", "again"):
+        registry.push("me/app", "1.2.0", build=build, **label)
+        check_without_notes(noting, image)
+    forge.publish("o/app", "v1.2.0")
+    noting.check(image)
+    (body,) = noting.heard
+    assert body["version"] == "1.2.0" and "is_updated" not in body and body["note"]
+
+
+def test_tag_that_waits_is_announced_to_those_who_had_added_its_image_before(noting):
+    """The check that had found it counted as the one before, so that all it had found was announced to all."""
+    registry, forge, world = noting.registry, noting.forge, noting.world
+    forge.publish("o/app", "v1.0.0", "v1.1.0")
+    label = {"source": f"{forge.listener.url}/o/app"}
+    registry.push("me/app", "1.0.0", "1.1.0", **label)
+    image = noting.add("me/app")
+    noting.check(image)
+    registry.built_at = rt.timestamp(noting.clock.now + rt.MINUTE)
+    noting.clock.now += rt.HOUR
+    other = add_account(world, is_admin=True)
+    hook = a_hook(world.store, other)
+    world.store.projects.add(other.id, "image", image.name, image.name, {})
+    registry.push("me/app", "1.2.0", **label)
+    forge.publish("o/app", "v1.2.0")
+    noting.check(image)
+    assert [body["account"]["name"] for body in noting.heard] == ["Me"]
+    registry.built_at = rt.timestamp(noting.clock.now + rt.MINUTE)
+    registry.push("me/app", "1.3.0", **label)
+    noting.check(image)
+    (entry,) = world.store.outbox.history(other.id, destination_id=hook.id)
+    assert entry.version == "1.3.0"
+
+
+def test_tag_that_was_found_by_a_clock_that_was_ahead_is_announced_once_it_is_right(noting):
+    """It was not announced until that date, as each check of its notes was before it was found."""
+    registry, forge = noting.registry, noting.forge
+    forge.publish("o/app", "v1.0.0", "v1.1.0")
+    label = {"source": f"{forge.listener.url}/o/app"}
+    registry.push("me/app", "1.0.0", "1.1.0", **label)
+    image = noting.add("me/app")
+    noting.check(image)
+    right = noting.clock.now
+    noting.clock.now += 400 * rt.DAY
+    registry.push("me/app", "1.2.0", **label)
+    check_without_notes(noting, image)
+    noting.clock.now = right
+    noting.check(image)
+    assert [body["version"] for body in noting.heard] == ["1.2.0"]
+
+
+def test_tags_of_more_notes_than_are_joined_at_once_are_announced_by_the_check_that_finds_them(
+    noting,
+):
+    """Where no server runs, the rest was left to the next checks, and nothing was announced until then."""
+    registry, forge = noting.registry, noting.forge
+    forge.publish("o/app", "v1.0.0", "v1.1.0")
+    label = {"source": f"{forge.listener.url}/o/app"}
+    registry.push("me/app", "1.0.0", "1.1.0", **label)
+    image = noting.add("me/app")
+    noting.check(image)
+    versions = [f"2.{number}.0" for number in range(2 * rt.NOTES_AT_ONCE + 1)]
+    registry.push("me/app", *versions, **label)
+    forge.publish("o/app", *(f"v{version}" for version in versions))
+    noting.check(image)
+    assert {body["version"] for body in noting.heard} == {*versions}
+    assert all(body["note"] for body in noting.heard)
 
 
 def test_tag_that_moved_loses_the_note_and_a_rebuild_fixes_nothing(noting):
