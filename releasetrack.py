@@ -1833,6 +1833,7 @@ class News(Release):
 
     change: str = NEW  # or UPDATED, FINAL, FIX
     was_announced: bool = False  # to the project that it is judged for
+    waits_at: frozenset[str] = frozenset()  # destinations that are sent it with what waits there
 
     @property
     def is_repeated(self) -> bool:
@@ -6092,22 +6093,30 @@ class Outbox(_Part):
             ],
         )
 
-    def announced(self, source_id: int, versions: Sequence[str]) -> dict[str, dict[str, bool]]:
-        """By project and version, of those of which it has notifications, whether any was sent."""
-        announced = dict[str, dict[str, bool]]()
+    def announced(
+        self, source_id: int, versions: Sequence[str]
+    ) -> dict[str, dict[str, dict[str, bool]]]:
+        """By project, version and destination, where there are notifications, whether any was sent.
+
+        What was sent to one destination is not changed for others, so it counts as sent to all of them.
+        """
+        announced = dict[str, dict[str, dict[str, bool]]]()
         for row in self._db.rows(
             """
-            SELECT project_id, version, max(attempts > 0 OR state != 'pending') AS was_sent
+            SELECT project_id, version, destination_id,
+                   max(EXISTS (SELECT 1 FROM delivery AS each
+                                WHERE each.event_id = event.id
+                                  AND (each.attempts > 0 OR each.state != 'pending'))) AS was_sent
               FROM release
               JOIN event    ON event.release_id = release.id
               JOIN delivery ON delivery.event_id = event.id
              WHERE source_id = ? AND version IN (SELECT value FROM json_each(?))
                AND kind = 'release' AND project_id IS NOT NULL AND state != 'skipped'
-             GROUP BY project_id, version""",
+             GROUP BY project_id, version, destination_id""",
             (source_id, compact_json(list(versions))),
         ):
-            of_project = announced.setdefault(row["project_id"], {})
-            of_project[row["version"]] = bool(row["was_sent"])
+            of_version = announced.setdefault(row["project_id"], {}).setdefault(row["version"], {})
+            of_version[row["destination_id"]] = bool(row["was_sent"])
         return announced
 
     @staticmethod
@@ -15288,22 +15297,22 @@ def news_since_added(
     return own
 
 
-def as_announced(news: Iterable[News], announced: Mapping[str, bool]) -> list[News]:
-    """The news of a check as they are to a project. ``announced``: by version whether a notification of it
-    was sent; what is in it and was not sent waits.
+def as_announced(news: Iterable[News], announced: Mapping[str, Mapping[str, bool]]) -> list[News]:
+    """The news of a check as they are to a project. ``announced``: by version and destination whether a
+    notification of it was sent; what is in it and was not sent waits.
 
-    A fix that is named in a notification that waits is no further one; one of a release that was not
-    announced, as it was excluded, is a new release.
+    A fix that is named in a notification that waits is no further one at that destination; one of a
+    release that was sent nowhere is a new release.
     """
     own = list[News]()
     for release in news:
-        is_fix = release.change == FIX
-        if is_fix and announced.get(release.version) is False:
-            continue
-        if is_fix and release.version not in announced:
-            release = dataclasses.replace(release, change=NEW)
-        was_sent = announced.get(release.version, False)
-        own.append(dataclasses.replace(release, was_announced=was_sent))
+        sent = announced.get(release.version, {})
+        release = dataclasses.replace(release, was_announced=any(sent.values()))
+        if release.change == FIX:
+            waits_at = frozenset(id_ for id_, was_sent in sent.items() if not was_sent)
+            change = FIX if release.was_announced else NEW
+            release = dataclasses.replace(release, change=change, waits_at=waits_at)
+        own.append(release)
     return own
 
 
@@ -15790,7 +15799,8 @@ def recipients_of(
             schedule = schedules.get(kind, destination.schedule)
             own_facts = facts._replace(kind=kind, schedule=schedule)
             recipients[address] = _recipient(destination, subscriber.account, settings, own_facts)
-    return tuple(recipients.values())
+    waits_at = release.waits_at if isinstance(release, News) else ()
+    return tuple(one for one in recipients.values() if one.destination_id not in waits_at)
 
 
 # ---- what an event says
@@ -16023,7 +16033,11 @@ def release_events(
         by_date = sorted(wanted, key=lambda release: release.date or "")
         events += announcement.older(by_date[:-NEWS_LIMIT])
         wanted = by_date[-NEWS_LIMIT:]
-    return events + [announcement.single(release) for release in wanted]
+    for release in wanted:
+        event = announcement.single(release)
+        if event.recipients or not release.waits_at:
+            events.append(event)
+    return events
 
 
 def _and_more(words: Sequence[str], listed: int = 3) -> str:
@@ -17121,7 +17135,7 @@ class Tracker(Worker):
             own = verdicts.get(project_id, RuleResult(subscriber.project))
             since = news_since_added(news, subscriber.project, source.succeeded_at, self._clock())
             own_news = as_announced(since, announced.get(project_id, {}))
-            heard |= {release.version for release in own_news}
+            heard |= {release.version for release in own_news if not release.waits_at}
             events += release_events(
                 dataclasses.replace(subscriber, project=own.project),
                 news_for(own.project, own_news, own, provider.dialect.versions),

@@ -20648,6 +20648,24 @@ def test_cve_that_becomes_known_ends_the_hold(world, forge, pager):
     assert "CVE-2026-1234" in pager.seen[0].json()["message"]
 
 
+@pytest.mark.parametrize("is_sent", [False, True], ids=["waits elsewhere", "was sent elsewhere"])
+def test_cve_that_becomes_known_is_told_to_destinations_of_fixes_alone(
+    world, forge, listen, pager, is_sent
+):
+    """Where the release waited for another destination, these heard nothing of its fix."""
+    hold(world, forge, listen(PUSHED), 0, schedule="daily", name="digest")
+    world.topic(pager.url, is_security_only=True)
+    world.find("o/a", "2.0")
+    world.send("2026-06-11T09:00:00+02:00" if is_sent else "")
+    forge.releases["o/a"][0]["body"] = "Notes of 2.0. Fixes CVE-2026-1234"
+    world.clock.now += rt.HOUR
+    world.check("o/a")
+    world.send()
+    assert [versions_in(seen) for seen in pager.seen] == [["o/a 2.0"]]
+    world.send("2026-06-12T09:00:00+02:00")
+    assert len(pager.seen) == 1
+
+
 def due_at_of(world: World, version: str, destination: rt.Destination) -> float:
     """When a delivery is due, after all was decided that is to be decided now."""
     world.sending.due_destinations()
