@@ -4545,6 +4545,11 @@ ALTER TABLE destination ADD COLUMN probe_at REAL;
 ALTER TABLE destination ADD COLUMN probe_id TEXT;
 ALTER TABLE destination ADD COLUMN probes INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE destination ADD COLUMN asked_until REAL;
+-- Where retries wait for a destination that fails, one of them is tried, not all.
+UPDATE destination SET away_since = failing_since, probe_at = failed_at
+ WHERE failing_since IS NOT NULL AND EXISTS (
+       SELECT 1 FROM delivery
+        WHERE destination_id = destination.id AND state = 'pending' AND attempts > 0);
 {_DELIVERY_FACTS}
 ALTER TABLE source ADD COLUMN tag_kinds TEXT;
 ALTER TABLE source ADD COLUMN asked_last TEXT NOT NULL DEFAULT '';

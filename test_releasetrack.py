@@ -4525,6 +4525,22 @@ def test_store_of_an_older_form_is_used_as_it_was(tmp_path, forge, name):
         assert notified == [("d", "2.0"), ("d", "2.1")]
 
 
+@pytest.mark.parametrize("failing_since, claimed", [("NULL", 2), ("51.0", 1)])
+def test_upgrade_has_a_destination_that_fails_probed(tmp_path, failing_since, claimed):
+    """What had failed three times before it made no destination away, and each was retried by itself."""
+    path = store_of_form(tmp_path / "old.db", WHOLE_FORMS[-1])
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute(
+            "UPDATE delivery SET attempts = 5 WHERE destination_id = 'd' AND state = 'pending'"
+        )
+        db.execute(
+            f"UPDATE destination SET failing_since = {failing_since}, failed_at = 56 WHERE id = 'd'"
+        )
+    with contextlib.closing(rt.Store(path, clock=lambda: NOW)) as store:
+        assert "d" in {job.id for job in store.outbox.due_destinations(NOW, ["webhook"], 0.0)}
+        assert len(store.outbox.claim("d", 9, "me", NOW)) == claimed
+
+
 def test_upgrade_gives_what_is_used_an_owner_and_deletes_the_rest(tmp_path):
     """A source of notes had none, nor had one that a renamed project was moved to: it was never due."""
     path = store_of_form(tmp_path / "old.db", "e01ae46")
