@@ -13822,8 +13822,11 @@ def test_garbage_is_an_error_of_the_source_and_no_release(watch):
         ((200, "<!DOCTYPE html><h1>Just a moment</h1>"), "web page"),
         ((200, '[{"tag_name": "9.9", "name": "x", "bo'), "no JSON"),
         ((200, {"tag_name": "9.9"}), "no list"),
-        ((200, [{"tag_name": 9, "name": 9, "published_at": 9, "draft": 0}]), "another type"),
-        ((200, [{"name": "9.9", "draft": False}]), "missing"),
+        (
+            (200, [{"tag_name": 9, "name": 9, "published_at": 9, "draft": 0}]),
+            "it has no 'html_url'",
+        ),
+        ((200, [{"name": "9.9", "draft": False}]), r"it has no '\w+'"),
         ((200, b"[" * 100_000), "deep|no JSON"),
         ((200, bytes(range(256))), "no JSON"),
         ((200, b"[]", {"Content-Encoding": "gzip"}), "gzip"),
