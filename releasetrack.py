@@ -16984,7 +16984,7 @@ class Tracker(Worker):
         # Read when it is needed: where nothing has changed that is rare, and a check takes half the CPU time.
         read_known = functools.cache(lambda: self.store.releases.known(source.id))
         installed = self._installed_tags(source, provider)
-        kinds = self._kinds_of(source, provider, installed)
+        kinds = self._kinds_of(source, provider, installed, read_known)
         listing = self._list(source, provider, conversation, read_known, installed, kinds)
         interval = self._interval_of(source) * (1 + self._jitter() / 10)
         result = CheckResult(
@@ -17008,10 +17008,20 @@ class Tracker(Worker):
         return tags - {""}
 
     @staticmethod
-    def _kinds_of(source: Source, provider: Provider, installed: Collection[str]) -> TagKinds:
+    def _kinds_of(
+        source: Source,
+        provider: Provider,
+        installed: Collection[str],
+        read_known: Callable[[], Mapping[str, Release]],
+    ) -> TagKinds:
+        """Which kinds of tags are read; those of before are told by what is known where no check has stored
+        them, as before an upgrade."""
         if not provider.dialect.has_images:
             return ALL_KINDS
-        return TagKinds.of(installed, source.tag_kinds)
+        kinds = TagKinds.of(installed, source.tag_kinds)
+        if kinds.before is None and source.succeeded_at is not None:
+            return kinds._replace(before=tag_kinds(read_known()))
+        return kinds
 
     def _list(
         self,

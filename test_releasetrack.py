@@ -16432,6 +16432,20 @@ def test_tags_of_more_notes_than_are_joined_at_once_are_announced_by_the_check_t
     assert all(body["note"] for body in noting.heard)
 
 
+def test_kind_of_tags_that_is_first_read_after_an_upgrade_is_history(noting):
+    """A store of an older schema does not say which kinds were read, so that all of them was announced."""
+    registry, store = noting.registry, noting.world.store
+    registry.push("me/app", "1.0.0", "1.1.0", "1.1.0-arm64", "1.2.0-arm64")
+    image = noting.add("me/app", notify_level="all")
+    noting.check(image)
+    store.database.write("UPDATE source SET tag_kinds = NULL")
+    runs = {"installed": (rt.Installation("", "1.1.0-arm64"),)}
+    store.projects.update(image.account_id, [image.id], runs)
+    assert noting.check(image) == [] and noting.heard == []
+    registry.push("me/app", "1.3.0-arm64")
+    assert noting.check(image) == ["1.3.0-arm64"]
+
+
 def test_tag_that_moved_loses_the_note_and_a_rebuild_fixes_nothing(noting):
     registry, forge, world = noting.registry, noting.forge, noting.world
     (
