@@ -4640,7 +4640,10 @@ _UPDATE_DESTINATION = f"""
            reported_at = iif(report = :report, reported_at, :now),
            -- who corrects what was wrong does not wait for the next probe
            probe_at = iif(away_since IS NULL OR settings = :settings, probe_at, :now),
-           asked_until = iif(settings = :settings, asked_until, NULL)
+           asked_until = iif(settings = :settings, asked_until, NULL),
+           -- what waited for the end of a pause was not retried in it
+           away_since = iif(away_since IS NULL OR pause = 'none' OR :pause != 'none', away_since, :now),
+           probes = iif(pause = 'none' OR :pause != 'none', probes, 0)
      WHERE id = :id"""
 
 APPLICATION = 1920234091  # "rtrk": marks a database as ours

@@ -21250,6 +21250,29 @@ def test_each_delivery_to_a_destination_that_is_away_ends_after_three_days_with_
     assert set(world.states(hook).values()) == {"failed"}
 
 
+def test_pause_of_a_destination_that_is_away_takes_nothing_from_its_three_days(world, listen):
+    """Who paused it for longer lost all that waited to the first attempts after that."""
+    receiver, clock = listen(503), Clock()
+    courier, hook = world.courier(clock), world.webhook(receiver.url)
+    for number in range(12):
+        put_event(world, world.track("github", f"o/{number}"), f"{number}.0", hook)
+    for _ in range(12):
+        courier.send_due()
+        clock.now += rt.HOUR
+    for pause in ("hold", "none"):
+        stored = world.store.destinations.get(hook.id)
+        world.store.destinations.save(dataclasses.replace(stored, pause=pause))
+        clock.now += 4 * rt.DAY if pause == "hold" else 0
+    for _ in range(12):
+        courier.send_due()
+        clock.now += 60
+    assert "failed" not in world.states(hook).values()
+    receiver.answer = 204
+    clock.now += rt.HOUR
+    courier.send_due()
+    assert set(world.states(hook).values()) == {"delivered"}
+
+
 def test_release_does_not_shorten_a_wait_that_the_receiver_asked_for(world, forge, listen):
     # Bug: what waits for another attempt was sent with the next release of its project, too early
     receiver = listen((429, b"", {"Retry-After": "3600"}))
