@@ -5057,11 +5057,17 @@ class GroupCommit:
             return True
 
     def _begin(self, own: sqlite3.Connection, *, is_durable: bool) -> _SharedTransaction:
-        if self._open is None:
+        if self._open:
+            self._open.connection.execute("SAVEPOINT writer")
+            return self._open
+        try:
             own.execute("BEGIN IMMEDIATE")
             self._open = _SharedTransaction(own, is_durable=is_durable)
-        else:
-            self._open.connection.execute("SAVEPOINT writer")
+        except BaseException:  # interrupted while another process wrote: it may have begun
+            self._open = None
+            if own.in_transaction:
+                own.execute("ROLLBACK")
+            raise
         return self._open
 
     def _undo(self, shared: _SharedTransaction) -> None:
@@ -5100,13 +5106,16 @@ class GroupCommit:
             return False
 
     def _commit(self, shared: _SharedTransaction) -> None:
-        fault: Exception | None = StoreUnavailable("the store cannot be written: interrupted")
+        fault: Exception | None = None
         try:
             self._check_place()
             shared.connection.execute("COMMIT")
-            fault = None
         except (sqlite3.Error, ReleasetrackError) as error:  # of all its writers
             fault = error
+        except BaseException:  # interrupted, perhaps when all was on the disk
+            if shared.connection.in_transaction:
+                fault = StoreUnavailable("the store cannot be written: interrupted")
+            raise
         finally:
             shared.end(fault)
 
@@ -9046,7 +9055,7 @@ class Worker:
     def _do_offered(self, job: Job) -> None:
         is_more_due = False
         try:
-            with logged(f"{self._name}: {job.id}"):
+            with logged(self._name):
                 is_more_due = self._perform_or_withdraw(job)
         finally:
             self._end(job)

@@ -3956,6 +3956,34 @@ def test_writer_that_is_interrupted_while_it_waits_leaves_the_others_alone(meeti
     meeting.write("after that")
 
 
+def test_writer_that_is_interrupted_while_another_process_writes_holds_nothing(meeting):
+    """The transaction that had begun meanwhile was never ended: nobody could write any more."""
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    def write_for_a_time() -> None:
+        time.sleep(0.5)
+        other.execute("ROLLBACK")
+
+    other = sqlite3.connect(meeting.path, isolation_level=None, check_same_thread=False)
+    usual = signal.signal(signal.SIGALRM, stop)
+    with contextlib.closing(other):
+        other.execute("BEGIN IMMEDIATE")
+        thread = threading.Thread(target=write_for_a_time)
+        thread.start()
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                meeting.write("interrupted")
+        finally:
+            signal.signal(signal.SIGALRM, usual)
+            thread.join()
+        assert meeting.come(meeting.write) == [None] * 2
+    meeting.write("after that")
+    assert meeting.documents() == {"first", "0", "after that"}
+
+
 @pytest.mark.parametrize("processes", [1, 3])
 def test_changes_by_threads_and_processes_are_all_made(meeting, processes):
     """Each reads what is there and writes one more, in one transaction."""
