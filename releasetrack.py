@@ -6204,6 +6204,14 @@ class Outbox(_Part):
             if accounts[row["account_id"]]
         ]
 
+    def decide_digests_again(self) -> None:
+        """Have it decided again when digests are due, for accounts without an hour of their own."""
+        self._db.write("""
+            UPDATE delivery SET fact_changes = fact_changes + 1
+             WHERE state = 'pending' AND attempts = 0 AND is_digested AND digest_id IS NULL
+               AND account_id IN (SELECT id FROM account WHERE digest_hour IS NULL)""")
+        self._db.send_wakeup.set()
+
     def record_due_times(self, decided: Iterable[tuple[ChangedDelivery, Recipient | None]]) -> None:
         """Record when deliveries are due, unless a fact has changed again since they were read.
 
@@ -18784,10 +18792,13 @@ class Courier(Worker):
         )  # on that of ``steady``: nothing is old as a clock was set
         # By destination, when the next message may be sent to it, and when it was served last.
         self._free_at, self._served_at = Recent[str, float](10_000), Recent[str, float](10_000)
-        self.configure(settings)
+        self._settings, self._digest_hour = settings, settings.digest_hour
 
     def configure(self, settings: Settings) -> None:
         self._settings = settings
+        if settings.digest_hour != self._digest_hour:
+            self.store.outbox.decide_digests_again()
+            self._digest_hour = settings.digest_hour
 
     def send_due(self) -> list[tuple[Delivery, Outcome]]:
         """Send what is due, without threads, until nothing is due; what was attempted and how it went."""

@@ -20745,6 +20745,12 @@ def change_schedule(schedule: str) -> Callable[[World, rt.Destination], Any]:
     )
 
 
+def change_hour_of_all(hour: int) -> Callable[[World, rt.Destination], Any]:
+    return lambda world, topic: world.sending.configure(
+        dataclasses.replace(world.service.settings, digest_hour=hour)
+    )
+
+
 def change_hours(**about: Any) -> Callable[[World, rt.Destination], Any]:
     return lambda world, topic: world.store.accounts.change(world.account.id, about)
 
@@ -20760,6 +20766,7 @@ def change_hours(**about: Any) -> Callable[[World, rt.Destination], Any]:
         ("daily", 0, "Fixes CVE-2026-1234", change_days(1), "11T08:00:00", "11T08:00:00"),
         ("daily", 0, "", change_hours(digest_hour=20), "11T08:00:00", "10T20:00:00"),
         ("daily", 0, "", change_hours(time_zone="UTC"), "11T08:00:00", "10T10:00:00"),
+        ("daily", 0, "", change_hour_of_all(20), "11T08:00:00", "10T20:00:00"),
         (
             "instant",
             1,
