@@ -14212,6 +14212,10 @@ class TagKinds(NamedTuple):
         before = None if stored is None else frozenset(json.loads(stored))
         return cls(tag_kinds(installed), before)
 
+    def after(self, tags: Iterable[str]) -> TagKinds:
+        """The same after a check that read these tags."""
+        return self._replace(before=tag_kinds(tags))
+
     @property
     def stored(self) -> str | None:
         return None if self.read is None else compact_json(sorted(self.read))
@@ -17040,7 +17044,7 @@ class Tracker(Worker):
             return ALL_KINDS
         kinds = TagKinds.of(installed, source.tag_kinds)
         if kinds.before is None and source.succeeded_at is not None:
-            return kinds._replace(before=tag_kinds(read_known()))
+            return kinds.after(read_known())
         return kinds
 
     def _list(
