@@ -23619,9 +23619,10 @@ class Visit:
             hint = (
                 "" if settings.auth_email_header else ", or in one that --auth-email-header names"
             )
+            named = f"as {address[:99]!r}, which is no" if address else "without an"
             raise Forbidden(
-                f"The proxy signs you in as {address[:99]!r}, which is no e-mail address. It has to "
-                f"send one, once, in the header {header}{hint}."
+                f"The proxy signs you in {named} e-mail address. It has to send one, once, in the "
+                f"header {header}{hint}."
             )
         if settings.auth_accounts == "create" and not accounts.by_email(address):
             self._create_account(address, user[:NAME_LIMIT])

@@ -26896,7 +26896,7 @@ def test_proxy_s_header_signs_in_an_account(world_with):
     [
         ({"Remote_User": "me", "X_Mail": "me@example.org"}, 200, "me@example.org"),
         ({"Remote_User": "other@example.org", "X_Mail": "me@example.org"}, 200, "me@example.org"),
-        ({"Remote_User": "me@example.org"}, 403, "no e-mail address"),
+        ({"Remote_User": "me@example.org"}, 403, "in without an e-mail address."),
         ({"Remote_User": "me", "Remote_Email": "me@example.org"}, 403, "in the header X-Mail."),
         ({"Remote_User": "me", "X_Mail": "other@example.org,me@example.org"}, 403, "once, in the"),
         ({"X_Mail": "me@example.org"}, 303, ""),
