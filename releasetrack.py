@@ -7452,7 +7452,8 @@ class Sources(_Part):
         """Move projects and history of a source to the one that has its new name, as of ``_rename``.
 
         The next check of that one, soon, notifies them of what is new to it: of the events of this check those
-        are left that are about what it has already, and about projects that become one there.
+        are left that are about what it has already, and about projects that become one there. A check of it
+        that is under way is not recorded: that may not know of the projects that come.
         """
         values = {"old": old_id, "new": new_id, "now": now}
         known = {
@@ -7466,6 +7467,7 @@ class Sources(_Part):
              WHERE id = :new""",
             values,
         )
+        db.execute("DELETE FROM lease WHERE id = :new", values)
         twins = self._twins(db, old_id, new_id)
         for old, kept in twins:
             self._store.projects.merge(db, old, kept)

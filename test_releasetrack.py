@@ -13949,6 +13949,28 @@ def test_renamed_project_joins_a_tracked_one(watch):
     assert len(store.releases.page(mine, 1)[0]) == 2
 
 
+def test_check_of_a_name_that_others_join_meanwhile_is_done_again(watch):
+    """It was recorded with notifications for those alone who had tracked that name when it read them."""
+    store, forge = watch.world.store, watch.forge
+    watch.check()
+    renamed(forge, "o/r", "new/name")
+    other = an_account(store, "you@example.org")
+    _, there = store.projects.add(other.id, "forge", "new/name", "new/name", {})
+    check_now(watch.tracker, there.id)
+    (source,) = store.sources.claim([there.id], "another", watch.now)
+    known = store.releases.known(there.id)
+    watch.check()
+    assert watch.source is None
+    found = rt.CheckResult(watch.now, before=known, after=known | {"2.0": a_release("2.0")})
+    assert store.sources.record_check(source.id, "another", found) is None
+    forge.publish("new/name", "2.0")
+    watch.now += rt.HOUR
+    _, news = check_now(watch.tracker, there.id)
+    assert [release.version for release in news] == ["2.0"]
+    accounts = [body["account"]["name"] for body in watch.heard if body["version"] == "2.0"]
+    assert len(accounts) == 2
+
+
 def test_renamed_project_leaves_to_a_tracked_one_what_that_lacks(watch):
     """Its installed versions, tags, note, skipped version and destinations were deleted, and nobody was notified."""
     store, forge, account = watch.world.store, watch.forge, watch.world.account
