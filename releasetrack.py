@@ -5071,13 +5071,17 @@ class GroupCommit:
         return self._open
 
     def _undo(self, shared: _SharedTransaction) -> None:
-        """Undo what this writer wrote. SQLite itself has undone all after some faults, as of a full disk."""
+        """Undo what this writer wrote, or all of the transaction where that fails.
+
+        SQLite itself has undone all after some faults, as of a full disk.
+        """
         if shared.writers and shared.connection.in_transaction:
-            shared.connection.execute("ROLLBACK TO writer")
-            shared.connection.execute("RELEASE writer")
-        else:
-            self._open = None
-            shared.end(StoreUnavailable("the store cannot be written: a write beside it failed"))
+            with contextlib.suppress(sqlite3.Error):
+                shared.connection.execute("ROLLBACK TO writer")
+                shared.connection.execute("RELEASE writer")
+                return
+        self._open = None
+        shared.end(StoreUnavailable("the store cannot be written: a write beside it failed"))
 
     def _end_turn(self) -> None:
         """Leave the open transaction to who waits longest, or commit it where nobody does."""
