@@ -6122,6 +6122,8 @@ class Outbox(_Part):
         What was sent to one destination is not changed for others, so it counts as sent to all of them.
         """
         announced = dict[str, dict[str, dict[str, bool]]]()
+        if not versions:
+            return announced
         for row in self._db.rows(
             """
             SELECT project_id, version, destination_id,
@@ -6145,6 +6147,8 @@ class Outbox(_Part):
         db: sqlite3.Connection, source_id: int, versions: Sequence[str], now: float
     ) -> None:
         """Skip the notifications of these prereleases that were not sent yet: they are final now."""
+        if not versions:
+            return
         db.execute(
             """
             UPDATE delivery SET state = 'skipped', settled_at = :now, reason = 'it is final now'
@@ -6833,6 +6837,7 @@ def _exclude_changed(
     if versions is None:
         for project_id in with_options:
             _exclude(db, project_id)
+    if versions is None or not with_options:
         return
     rows = db.execute(
         """
@@ -7355,6 +7360,8 @@ class Sources(_Part):
             news,
         )
         self._write_notes(db, source_id, changed)
+        was_known = [release for release in changed if release.version in found.before]
+        self._complete_events(db, source_id, was_known)
         if found.news:  # what waits for another attempt is sent now, before what is new
             self._store.outbox.bring_forward(db, source_id, now)
 
@@ -7377,10 +7384,11 @@ class Sources(_Part):
             ],
         )
         self._write_notes(db, image_id, changed)
+        self._complete_events(db, image_id, changed)
 
     @staticmethod
     def _write_notes(db: sqlite3.Connection, source_id: int, changed: Sequence[Release]) -> None:
-        """Write the notes of changed releases; what is not sent yet gets them, too."""
+        """Write the notes of changed releases."""
         noted = [(release.version, release.note) for release in changed if release.note]
         db.executemany(
             """
@@ -7405,6 +7413,13 @@ class Sources(_Part):
                 for version, note in noted
             ],
         )
+
+    @staticmethod
+    def _complete_events(
+        db: sqlite3.Connection, source_id: int, changed: Iterable[Release]
+    ) -> None:
+        """Have events that nobody was sent yet say what became known of their releases."""
+        late = [(release.version, _late_members(release)) for release in changed]
         db.executemany(
             """
             UPDATE event SET body = json_patch(body, :late)
@@ -7416,13 +7431,9 @@ class Sources(_Part):
                                 WHERE event_id = event.id AND (attempts > 0 OR state != 'pending'))
             """,
             [
-                {
-                    "source": source_id,
-                    "version": release.version,
-                    "late": compact_json(_late_members(release)),
-                }
-                for release in changed
-                if _late_members(release)
+                {"source": source_id, "version": version, "late": compact_json(members)}
+                for version, members in late
+                if members
             ],
         )
 
@@ -7762,6 +7773,8 @@ class Projects(_Part):
         self, account_id: str | None, ids: Sequence[str], place: str | None = None
     ) -> list[Project]:
         """The projects (of an account) with these ids, in their order; with what is installed at a place."""
+        if not ids:
+            return []
         # Not by the index of the account, which leads to all its projects.
         return [
             _value(Project, row, health=_value(Health, row))
