@@ -4982,9 +4982,8 @@ class _SharedTransaction:
         """Raises what kept it from being committed."""
         try:
             self._has_ended.wait()
-        except (
-            BaseException
-        ):  # interrupted, but another writer may use the connection of this thread
+        except BaseException:
+            # Interrupted, but another writer may use the connection of this thread.
             self._has_ended.wait()
             raise
         if self._fault:
@@ -5007,9 +5006,8 @@ class GroupCommit:
         self._check_place = check_place
         self._lock = threading.Lock()  # of the next two
         self._is_taken = False  # the turn
-        self._waiting = deque[
-            threading.Lock
-        ]()  # each is released when its writer is given the turn
+        # Each is released when its writer is given the turn.
+        self._waiting = deque[threading.Lock]()
         self._open: _SharedTransaction | None = None  # of whoever has the turn
 
     @contextlib.contextmanager
@@ -16819,9 +16817,8 @@ class Tracker(Worker):
         self._upkeep = Pace(1, LEASE / 3)  # these are on the monotonic clock
         self._passing_on = Pace(1, self._PASS_ON_AFTER)
         self._rounds = {_ADVISING: Pace(1, 10 * MINUTE), _PICTURING: Pace(1, MINUTE)}
-        for (
-            pace
-        ) in self._rounds.values():  # not at the start, so that a person can see who will be asked
+        # Not at the start, so that a person can see who will be asked.
+        for pace in self._rounds.values():
             pace.take(time.monotonic())
         self._notes = ImageNotes(store, clock)
         store.database.has_to_compare.set()
@@ -19048,9 +19045,8 @@ class Courier(Worker):
         first, now, began_at = batch[0], self._clock(), time.monotonic()
         try:
             result = self._attempt(batch, now)
-        except (
-            Exception
-        ):  # ours: it costs this delivery an attempt, and is backed off like a receiver's
+        except Exception:
+            # Ours: it costs this delivery an attempt, and is backed off like a receiver's.
             log.exception("delivery %s: attempt failed", first.id)
             since = retries_began_at(first, now)
             state, wait = outcome(

@@ -200,10 +200,10 @@ def wrong_with(
 
 def judged(case: Case, listing: releasetrack.Listing) -> Iterator[str]:
     """Where a listing is not what another project's own test asserts of the same answer."""
-    judge, found = (
-        case.expect.get("judge") or {},
-        {release.version: release for release in listing.releases},
-    )
+    judge = case.expect.get("judge") or {}
+    found = {  # as the store would have them
+        release.version: releasetrack.Release(**vars(release)) for release in listing.releases
+    }
     rules = releasetrack.DIALECTS[case.dialect].versions
     if "versions" in judge and set(found) != set(judge["versions"]):
         yield f"it lists {', '.join(found)}, not {', '.join(judge['versions'])}"
