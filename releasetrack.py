@@ -21003,7 +21003,7 @@ def install(call: Call, project: Project) -> str:
     fields.check()
     releases, now = call.store.releases, call.store.database.clock()
     call.context.inventory.record(project, Installation(place, version, seen_at=now))
-    if releases.get(project, [version]):
+    if releases.get(project, [version, f"v{version}", version.removeprefix("v")]):
         return ""
     after = call.store.projects.get(call.account_id, project.id)
     if after and after.reading:

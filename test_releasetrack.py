@@ -23665,6 +23665,15 @@ def test_installed_version_is_compared_with_the_releases_once(world):
     assert rt.install(call, empty) == "", "where no release is known, none is missed"
 
 
+def test_installed_version_that_is_spelled_otherwise_is_not_missed(world):
+    """It said that no release is called 1.5.0, and compared it with v1.5.0."""
+    project = world.track("github", "o/wiki", release("v1.5.0"), release("v1.6.0"))
+    call = world.service.call(world.account.id, {"version": "1.5.0", "place": "home"})
+    assert rt.install(call, project) == ""
+    (installation,) = world.store.projects.get(world.account.id, project.id).installed
+    assert installation.state == "behind"
+
+
 def test_scans_of_several_places_at_once_lose_nothing(world):
     projects = [
         world.track("github", f"o/p{at}", release("1.0"), release("2.0", "2026-04-01T00:00:00Z"))
