@@ -39034,7 +39034,7 @@ COSTLIEST: dict[str, tuple[str, Any]] = {
     "GET /projects": ("/projects?q=package&sort=updated", None),
     "POST /projects": (
         "/projects",
-        {"do": "change", "all": "yes", "change": "Add a tag: tag 999"},
+        {"do": "change", "all": "{projects}", "change": "Add a tag: tag 999"},
     ),
     "GET /projects/add": ("/projects/add", None),
     "POST /projects/add": (
@@ -39192,6 +39192,12 @@ class FullStore:
             other = add_account(world)
             self.other_key = store.keys.add(other.id, "other", ["0.0.0.0/0", "::/0"]).secret
 
+    def values(self) -> dict[str, str]:
+        """What stands in the forms of COSTLIEST, now."""
+        with contextlib.closing(sqlite3.connect(self.db)) as db:
+            ((projects,),) = db.execute("SELECT count(*) FROM project")
+        return {"{version}": self.ids["version"], "{projects}": str(projects)}
+
     @staticmethod
     def _projects(world: World) -> list[rt.Project]:
         """998 projects with three releases, 300 of them installed at 20 places."""
@@ -39266,8 +39272,9 @@ def costliest_request(full: FullStore, host: str, name: str) -> Asked:
         "Accept": "text/html",
         "Content-Type": "application/x-www-form-urlencoded",
     }
+    values = full.values()
     fields = {
-        field: text.format_map(full.ids) if text == "{version}" else text
+        field: values.get(text, text)
         for field, text in ({"form_token": full.form_token} | (sent or {})).items()
     }
     body = urllib.parse.urlencode(fields)
