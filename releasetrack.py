@@ -8934,7 +8934,9 @@ class Worker:
     ``run_once`` is a turn of the thread. It returns the seconds until the next, which ``wakeup`` begins at
     once; after a fault ``idle_seconds`` pass. A turn offers what is due. Of that the pool's threads begin what
     may begin, each at the end of a job, until it is read again: one reading serves many jobs, so that a poll
-    of 1,000 sources without news takes a fifth less CPU time. Leases decide who does a job in the end.
+    of 1,000 sources without news takes a fifth less CPU time. Leases decide who does a job in the end:
+    ``do_job`` claims one that was offered, and does it unless another process has it. It returns whether more
+    of that job may be due now, so that it is read again.
     """
 
     def __init__(
@@ -8945,20 +8947,21 @@ class Worker:
         wakeup: threading.Event,
         idle_seconds: float,
         run_once: Callable[[], float],
+        do_job: Callable[[Job], bool],
         clock: Callable[[], float],
         jitter: Callable[[], float],
     ) -> None:
         self.store = store
         self.heartbeat_at = -math.inf  # of the loop, on the monotonic clock
         self._name, self._size, self._wakeup, self._idle_seconds = name, size, wakeup, idle_seconds
-        self._run_once, self._clock, self._jitter = run_once, clock, jitter
+        self._run_once, self._do_job = run_once, do_job
+        self._clock, self._jitter = clock, jitter
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._pool = DaemonPool(size, f"releasetrack-{name}")
         self._lock = threading.Lock()  # of the next two
-        self._busy: dict[
-            Job, float
-        ] = {}  # what the pool has, and since when on the monotonic clock
+        # What the pool has, and since when on the monotonic clock.
+        self._busy: dict[Job, float] = {}
         self._offer = _Offer([], 1, are_shared=True)
         self._most_begun = 3 * size  # jobs of an offer, after which more may be due than was read
         self._claimant = make_id()
@@ -9043,13 +9046,6 @@ class Worker:
             self.heartbeat_at = time.monotonic()
             yield item
 
-    def _perform(self, job: Job) -> bool:
-        """Claim a job that was offered, and do it unless another process has it. To be overridden.
-
-        Returns whether more of it may be due now, so that it is read again.
-        """
-        raise NotImplementedError
-
     def _offer_jobs(self, due: Iterable[Job], per_host: int) -> None:
         """Have the pool do what is due, oldest first, instead of what was offered before and not begun."""
         are_shared = self.store.accounts.are_several()
@@ -9089,9 +9085,9 @@ class Worker:
                 self._wakeup.set()
 
     def _perform_or_withdraw(self, job: Job) -> bool:
-        """As ``_perform``. Where that raises, nothing more of what is offered begins until the next turn."""
+        """As ``do_job``. Where that raises, nothing more of what is offered begins until the next turn."""
         try:
-            return self._perform(job)
+            return self._do_job(job)
         except Exception:
             with self._lock:
                 is_first = not self._offer.is_withdrawn
@@ -16809,7 +16805,15 @@ class Tracker(Worker):
     ) -> None:
         # 16 checks at once, most of which wait for an answer
         super().__init__(
-            "tracker", 16, store, store.database.check_wakeup, LEASE / 3, self._turn, clock, jitter
+            "tracker",
+            16,
+            store,
+            store.database.check_wakeup,
+            LEASE / 3,
+            self._turn,
+            self._perform,
+            clock,
+            jitter,
         )
         self.fetcher, self.helper, self.on_turn = fetcher, helper, on_turn
         self.listeners: list[Callable[[Mapping[str, Any]], None]] = []
@@ -18801,6 +18805,7 @@ class Courier(Worker):
             store.database.send_wakeup,
             2.0,
             self._turn,
+            self._perform,
             clock,
             jitter,
         )
