@@ -8091,6 +8091,13 @@ class Projects(_Part):
             ],
         )
 
+    def first_added(self, source_id: int) -> float:
+        """When the first of the projects that track a source was added; 0 where none does."""
+        first = self._db.value(
+            "SELECT min(added_at) FROM project WHERE source_id = ?", (source_id,)
+        )
+        return first or 0.0
+
     def subscribers(self, source_id: int, project_id: str | None = None) -> list[Subscriber]:
         """The projects that track a source, or one, with their accounts, tags, and all their destinations."""
         projects = self.of_ids(
@@ -14463,8 +14470,12 @@ def compare(
     now: float,
     rules: VersionRules = GENERIC,
     kinds: TagKinds = ALL_KINDS,
+    news_from: str = "",
 ) -> tuple[dict[str, Release], list[News]]:
-    """``(what is known after a check, what of it is news)``; what is new comes last, oldest first."""
+    """``(what is known after a check, what of it is news)``; what is new comes last, oldest first.
+
+    ``news_from``: the date before which a new release is history for everybody.
+    """
     calendar = _calendar(known, listing, now)
     new = {one.version: one for one in _new_releases(known, listing, calendar, rules, kinds)}
     after, changes = dict(known), dict[str, str]()
@@ -14484,7 +14495,7 @@ def compare(
     after = _with_steps(after, known, [*new, *final_now])
     if after != known or any(release.place is None for release in known.values()):
         after = _with_places(after, rules)
-    since = _news_since(known, listing)
+    since = max(_news_since(known, listing), news_from)
     for version, release in new.items():
         if (release.date or "") >= since and not kinds.is_history(version):
             changes[version] = NEW
@@ -17037,11 +17048,18 @@ class Tracker(Worker):
         if listing is None:
             return self._record(source, result, [])
         known, versions = read_known(), provider.dialect.versions
-        after, news = compare(known, listing, self._clock(), versions.of(source.name), kinds)
+        rules, news_from = versions.of(source.name), self._news_from(source)
+        after, news = compare(known, listing, self._clock(), rules, kinds, news_from)
         result = dataclasses.replace(result, before=known, after=after, tag_kinds=kinds.stored)
         if provider.dialect.has_images:
             result = self._with_notes_chosen(source, provider, conversation, result)
         return self._decide(source, provider, listing, news, result)
+
+    def _news_from(self, source: Source) -> str:
+        """The date before which what a first check reads is news for no project; "" for a later check."""
+        if source.succeeded_at is not None:
+            return ""
+        return timestamp(self.store.projects.first_added(source.id))
 
     def _installed_tags(self, source: Source, provider: Provider) -> set[str]:
         """The tags of an image that run somewhere; of no image none."""

@@ -12042,6 +12042,12 @@ def test_compare_finds_what_is_new():
         assert updated == [one.version for one in news if one.is_repeated]
 
 
+def test_what_a_first_check_reads_from_before_is_no_news():
+    listing = rt.Listing([seen_as("2.0", JUNE), seen_as("1.0", MAY)])
+    after, news = rt.compare({}, listing, MONDAY, news_from=JUNE)
+    assert [*after] == ["1.0", "2.0"] and [one.version for one in news] == ["2.0"]
+
+
 def test_news_have_the_step_that_they_take_above_what_was_known():
     known = by_version([
         was(MAY, version="1.9"),
