@@ -10421,6 +10421,35 @@ _DETAILS_PER_CHECK = (
 )
 
 
+# https://www.rfc-editor.org/rfc/rfc9110#section-11.2: a parameter's value is in quotes or a token, with
+# blanks around "=". A token ends before a blank, so that the next challenge's scheme is not part of it.
+_CHALLENGE_PARAMETER = re.compile(
+    r'[\s,]{0,9}(\w{1,40})\s{0,9}=\s{0,9}(?:"([^"]{0,2000})"|([^\s,"]{1,2000}))'
+)
+_BEARER_SCHEME = re.compile(r"(?:^|[\s,])bearer\s+(?=\w+\s{0,9}=)", re.IGNORECASE)
+
+
+def _bearer_challenge(header: str) -> dict[str, str]:
+    """The parameters of the Bearer challenge in a WWW-Authenticate header, by name; none without one."""
+    begin = _BEARER_SCHEME.search(header)
+    parameters = dict[str, str]()
+    place = begin.end() if begin else len(header)
+    while match := _CHALLENGE_PARAMETER.match(header, place):
+        parameters.setdefault(match[1].lower(), match[2] or match[3] or "")
+        place = match.end()
+    return parameters
+
+
+def _pull_scope(scope: str) -> str:
+    """The scope of a challenge where it is one to pull a repository; else "".
+
+    A registry that rewrites paths knows the image by another name than we do. Forgejo's registry names
+    "repository:user/image:pull" whatever is asked for, and takes any scope. Others name a catalogue, or
+    more than is needed to read.
+    """
+    return scope if re.fullmatch(r"repository:[^\s:]+(?::[0-9]+[^\s:]*)?:pull", scope) else ""
+
+
 def _oci_answer(project: ProjectRef, request: Request) -> Exchange:
     """The answer to a request, with a token where the registry wants one, which is kept until it is refused.
     https://distribution.github.io/distribution/spec/auth/token/"""
@@ -10434,16 +10463,13 @@ def _oci_answer(project: ProjectRef, request: Request) -> Exchange:
         return (yield from _oci_answer(project, request))
     if answer.status != 401:
         return answer
-    challenge = answer.headers.get("www-authenticate", "")
     is_redirected = urlsplit(answer.url)[:2] != urlsplit(project.site)[:2]
     basic = {} if is_redirected else project.auth  # the token is for the site only
-    bearer = re.search(
-        r'bearer\s+((?:\w{1,40}="[^"]{0,2000}"[\s,]{0,9}){1,9})', challenge, re.IGNORECASE
-    )
-    if bearer:
-        asked = dict(re.findall(r'\b(\w+)="([^"]*)"', bearer[1]))
+    asked = _bearer_challenge(answer.headers.get("www-authenticate", ""))
+    if asked:
         realm = urljoin(answer.url, asked["realm"])
-        query = drop_empty(service=asked.get("service"), scope=f"repository:{project.name}:pull")
+        scope = _pull_scope(asked.get("scope", "")) or f"repository:{project.name}:pull"
+        query = drop_empty(service=asked.get("service"), scope=scope)
         separator = "&" if "?" in realm else "?"
         token = (yield Request(f"{realm}{separator}{urllib.parse.urlencode(query)}", basic)).json()
         access["Authorization"] = f"Bearer {token.get('token') or token['access_token']}"
@@ -21771,9 +21797,14 @@ def answer_api(context: Context) -> bytes:
     response.set_header("X-Content-Type-Options", "nosniff")
     segments = [""]
     if (origin := environ.get("HTTP_ORIGIN", "")) in context.settings.allow_origin:
-        response.headers.update({"Access-Control-Allow-Origin": origin, "Vary": "Origin"})
+        response.headers.update({
+            "Access-Control-Allow-Origin": origin,
+            "Access-Control-Expose-Headers": "ETag",
+            "Vary": "Origin",
+        })
         if method == "OPTIONS":  # allowed headers: https://fetch.spec.whatwg.org/
-            response.headers["Access-Control-Allow-Headers"] = "X-Key, Authorization"
+            allowed = "X-Key, Authorization, Content-Type, If-None-Match"
+            response.headers["Access-Control-Allow-Headers"] = allowed
             response.status = 204
             return b""
     try:
@@ -22534,8 +22565,11 @@ def repositories_of(
 ) -> Iterator[Pin]:
     """The repositories that a user of GitHub has "starred", or watches ("subscriptions"); forks count as
     indirect, archived ones are left out. https://docs.github.com/en/rest/activity/starring"""
+    user = user.strip().removeprefix("@")
     missing = f"has no user {user[:60]!r}"
-    if not re.fullmatch("[A-Za-z0-9-]{1,39}", user) or what not in ("starred", "subscriptions"):
+    # A managed user has an underscore and the short code of the enterprise behind the name.
+    is_name = re.fullmatch("[A-Za-z0-9-]{1,39}(?:_[A-Za-z0-9]{1,39})?", user)
+    if not is_name or what not in ("starred", "subscriptions"):
         raise ValueError(f"{provider.title} {missing}")
     url: str | None = f"{github_api(provider.site)}/users/{user}/{what}?per_page=100"
     for _ in range(100):

@@ -9183,7 +9183,7 @@ def test_registry_token_dance(listen):
             return 401, {"errors": []}, {"WWW-Authenticate": ", ".join(challenges)}
         return by_path(OCI)(seen)
 
-    provider, wanted = listen(answer), "Bearer for repository:o/i:pull"
+    provider, wanted = listen(answer), "Bearer for repository:user/image:pull"
     challenges = [
         'Basic realm="x"',
         f'Bearer realm="{provider.url}/token",service="r.example",scope="repository:user/image:pull"',
@@ -9207,6 +9207,37 @@ def test_registry_token_dance(listen):
         assert "1.0" in [row[0] for row in read_from("oci", provider.url, "o/i", token)]
         with pytest.raises(rt.ProviderError, match="needs a token in MY_OCI_TOKEN"):
             read_from("oci", provider.url, "o/i")
+
+
+@pytest.mark.parametrize(
+    "challenge, scope",
+    [
+        ('Bearer realm="{at}/token",service="r",scope="repository:team/cp5:pull"', "team/cp5"),
+        ("Bearer realm={at}/token,service=r,scope=repository:team/cp5:pull", "team/cp5"),
+        ('Bearer realm = "{at}/token" , service = r , scope = repository:a/b/c:pull', "a/b/c"),
+        ("bearer scope=repository:x:pull, service=r, realm={at}/token", "x"),
+        ('Basic realm=x, Bearer realm={at}/token,service="r"', "o/i"),
+        ('Bearer realm={at}/token, service=r, Basic realm="x"', "o/i"),
+        ('Bearer realm="{at}/token",service="r",scope="registry:catalog:*"', "o/i"),
+        ('Bearer realm="{at}/token",service="r",scope=""', "o/i"),
+        ('Bearer realm="{at}/token",service="r",scope="repository:o/i:pull,push"', "o/i"),
+        ('Bearer Realm="{at}/token",Service="r",Scope="repository:h:5000/y:pull"', "h:5000/y"),
+    ],
+)
+def test_registry_challenge_is_read_as_http_spells_it(listen, challenge, scope):
+    """Without quotes, with blanks around =; its scope is asked for where it is one to pull."""
+
+    def answer(seen: Seen) -> Any:
+        path, _, query = seen.path.partition("?")
+        if path == "/token":
+            asked = dict(urllib.parse.parse_qsl(query))
+            return 200, {"token": f"{asked['service']} {asked['scope']}"}
+        if seen.headers.get("authorization") != f"Bearer r repository:{scope}:pull":
+            return 401, {}, {"WWW-Authenticate": challenge.format(at=provider.url)}
+        return by_path(OCI)(seen)
+
+    provider = listen(answer)
+    assert "1.0" in [row[0] for row in read_from("oci", provider.url, "o/i")]
 
 
 def test_token_and_index_are_kept_between_checks(listen):
@@ -24610,7 +24641,9 @@ def test_api_answers_if_none_match_and_pages_of_allowed_origins(world_with):
     )
     assert (
         asked.status_int == 204
-        and "X-Key" in asked.headers["Access-Control-Allow-Headers"]
+        and {"X-Key", "Authorization", "Content-Type", "If-None-Match"}
+        == set(asked.headers["Access-Control-Allow-Headers"].split(", "))
+        and asked.headers["Access-Control-Expose-Headers"] == "ETag"
         and "Access-Control-Allow-Credentials" not in asked.headers
     )
     assert world.app.options(
@@ -25753,6 +25786,34 @@ def test_server_that_names_projects_without_end_is_left(world, listen, what):
             pass
     assert taken == 50_000
     assert not any("page=2" in seen.path for seen in server.seen)
+
+
+@pytest.mark.parametrize(
+    "typed, asked",
+    [
+        ("mona_acme", "mona_acme"),
+        ("@mona", "mona"),
+        ("@mona-lisa_acme1", "mona-lisa_acme1"),
+        ("mona_", None),
+        ("_acme", None),
+        ("mo_na_acme", None),
+        ("mona/x", None),
+        ("@@mona", None),
+    ],
+)
+def test_stars_are_those_of_managed_users_too(world, listen, typed, asked):
+    server = listen(lambda seen: (200, [{"full_name": "o/a"}]))
+    status, out, _ = world.command(
+        "import", "--stars", typed, "--provider", f"github=github:{server.url}"
+    )
+    paths = [seen.path for seen in server.seen if "/starred" in seen.path]
+    if asked:
+        assert status == 0 and "o/a" in out
+        assert [path.partition("?")[0].partition("/users/")[2] for path in paths] == [
+            f"{asked}/starred"
+        ]
+    else:
+        assert status == 1 and not paths
 
 
 def test_guest_chooses_no_path_at_a_forge(world, listen):
