@@ -11265,12 +11265,16 @@ _GIT_TAG = re.compile(
     rb"(?:\A|\n|0000)[0-9a-f]{4}([0-9a-f]{40}(?:[0-9a-f]{24})?) refs/tags/([^\n\0 ]+)"
     rb"(?: peeled:([0-9a-f]+))?"
 )
+# Of a server of plain files: https://git-scm.com/docs/http-protocol#_dumb_clients
+_GIT_FILE = re.compile(rb"(?:[0-9a-f]{40,64}\trefs/[^\n\0]++\n)++")
+_GIT_TAG_OF_FILE = re.compile(rb"^([0-9a-f]{40,64})\trefs/tags/([^\n\0 ]+)()$", re.MULTILINE)
 _GIT_TAGS_ALONE = b"0014command=ls-refs\n%s00010009peel\n001aref-prefix refs/tags/\n0000"
 
 
 def git(project: ProjectRef) -> Exchange:
     """A repository's tags over smart HTTP, without dates: https://git-scm.com/docs/protocol-v2#_ls_refs, else
-    https://git-scm.com/docs/http-protocol#_smart_clients, which lists all refs: lines after their length."""
+    https://git-scm.com/docs/http-protocol#_smart_clients, which lists all refs: lines after their length.
+    A server of plain files has them as lines; it answers so to the same request."""
     version_2 = {"Git-Protocol": "version=2"}
     answer = yield Request(f"{project.name}/info/refs?service=git-upload-pack", version_2)
     head = b"001e# service=git-upload-pack\n0000"
@@ -11283,21 +11287,26 @@ def git(project: ProjectRef) -> Exchange:
         answer = yield Request(
             url, headers, "POST", _GIT_TAGS_ALONE % (hashes[0] if hashes else b"")
         )
-    if not answer.body.startswith(head):
-        raise ValueError("it is no git repository over smart HTTP")
-    if not re.search(rb"(?:\A|\n)0000\s*\Z", answer.body[max(len(head), len(answer.body) - 40) :]):
+    tag_pattern = _GIT_TAG
+    if head and _GIT_FILE.fullmatch(answer.body):
+        tag_pattern = _GIT_TAG_OF_FILE
+    elif not answer.body.startswith(head):
+        raise ValueError("it is no git repository over HTTP")
+    elif not re.search(
+        rb"(?:\A|\n)0000\s*\Z", answer.body[max(len(head), len(answer.body) - 40) :]
+    ):
         raise ValueError("its answer ended early")
     # An annotated tag has its commit behind it, or comes twice, then as v1^{}. There may be very many tags.
     kept = set(
         _highest(
             match[2].decode("utf-8", "replace")
-            for match in _GIT_TAG.finditer(answer.body)
+            for match in tag_pattern.finditer(answer.body)
             if not match[2].endswith(b"^{}")
         )
     )
     commits = {
         tag: (match[3] or match[1]).decode()
-        for match in _GIT_TAG.finditer(answer.body)
+        for match in tag_pattern.finditer(answer.body)
         if (tag := match[2].decode("utf-8", "replace").removesuffix("^{}")) in kept
     }
     return Listing(

@@ -8919,6 +8919,15 @@ def test_git_tags_of_git_itself(listen, tmp_path, hashes):
             (tag, f"commit:{commit}") for tag in ("v1.0", "v1.1", "größer/1.2")
         }
         assert [seen.path for seen in site.seen] == paths[: 1 + is_new]
+    git("update-server-info")  # as a server of plain files needs it
+    lines = (tmp_path / ".git" / "info" / "refs").read_bytes()
+    plain = listen(lambda seen: (200, lines))
+    assert {(row[0], row[5]) for row in read_from("git", plain.url, f"{plain.url}/r")} == {
+        (tag, f"commit:{commit}") for tag in ("v1.0", "v1.1", "größer/1.2")
+    }
+    lines = lines[:-20]
+    with pytest.raises(rt.ProviderError, match="no git repository"):
+        read_from("git", plain.url, f"{plain.url}/r")
 
 
 def test_pages_are_followed_up_to_what_is_known(listen):
