@@ -13889,7 +13889,8 @@ def _listed(text: str, env: Mapping[str, str]) -> Iterable[Pin]:
     are_words = sum(" " in entry for entry in entries) * 2 >= len(entries)
     if re.match(r"\s*[{<\[]\s*[\"{}\]?]", text) or are_words:
         raise ValueError(
-            "is no file that is known here, and no list of addresses or images, one per line"
+            "is no file that is known here, nothing that docker, podman, kubectl, helm, pip or npm "
+            "print as the README says, and no list of addresses or images, one per line"
         )
     return map(_entry_pin, entries)
 
@@ -13917,7 +13918,8 @@ READERS: tuple[tuple[str, Reader, str], ...] = (
     (r"package-lock\.json|npm-shrinkwrap\.json", _npm_lock, r'"lockfileVersion" *:'),
     (r"composer\.lock", _sections("packagist", "packages", "packages-dev"), r'"packages-dev" *:'),
     (r"Pipfile\.lock", _sections("pypi", "default", "develop"), r'"pipfile-spec" *:'),
-    (r"repositories\.json", _release_monitor, r'\A\s*\[\s*\{\s*"'),       # of github-release-monitor
+    (r"repositories\.json", _release_monitor,
+     r'\A\s*\[\s*\{[^{}]{0,1000}?"(?:id|url)" *: *"[^"]*/'),       # of github-release-monitor
     (r"url-watches\.json", _changedetection,
      r'"watching" *: *\{|\A\s*\{\s*"[0-9a-f]{8}-[0-9a-f-]{27}" *:'),
     (r".*\.opml(?:\.xml)?", _opml, r"<opml\b"),
@@ -14009,23 +14011,6 @@ def reader_named(readers: Mapping[str, Reader], path: str) -> Reader | None:
     )
 
 
-def pins_in(
-    path_name: str, text: str, env: Mapping[str, str], own: Reader | None = None
-) -> list[Pin]:
-    """What a file pins, each entry once, in the file's order. ``path_name``: "" for what was pasted. ``env``:
-    the variables of the ``.env`` beside it. ``own``: its reader, if it is none of ours. Raises ValueError,
-    with what to put behind the file's name."""
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    if "\0" in text:
-        raise ValueError("is not text")
-    named = own or reader_named({pattern: read for pattern, read, _ in READERS}, path_name)
-    likely = (read for _, read, mark in READERS if re.search(mark, text[:200_000], re.MULTILINE))
-    found = list(itertools.islice((named or next(likely))(text, env), ENTRY_LIMIT + 1))
-    if len(found) > ENTRY_LIMIT:
-        raise ValueError(f"has more than {ENTRY_LIMIT:,} entries")
-    return list(dict.fromkeys(found))
-
-
 def pin_of_item(item: Mapping[str, Any]) -> Pin:
     """What an item of the API names: a ``purl``, an ``image``, or ``provider`` and ``name``."""
     purl, image, name, provider = _texts(item, "purl", "image", "name", "provider")
@@ -14083,6 +14068,11 @@ def _labels_of(name: str, image: Mapping[str, Any], container: Mapping[str, Any]
     }
 
 
+def _familiar_name(name: str) -> str:
+    """The name of an image without what Docker leaves out of one of Docker Hub."""
+    return re.sub(r"^(?:(?:index\.)?docker\.io/)?(?:library/)?", "", name)
+
+
 def _container_pin(container: Mapping[str, Any], image: Mapping[str, Any]) -> Pin | None:
     """What a container runs, by what the engine says of it and of its image; None of a pod's own."""
     labels, reference = pick(dict, container, "Labels"), pick(str, container, "Image")
@@ -14101,11 +14091,15 @@ def _container_pin(container: Mapping[str, Any], image: Mapping[str, Any]) -> Pi
         pick(str, labels, "com.docker.compose.service") or name,
     )
 
-    def short(name: str) -> str:
-        return re.sub(r"^(?:(?:index\.)?docker\.io/)?(?:library/)?", "", name)
-
     found = sorted(
-        {pin.digest, *(digest for name, _, digest in digests if short(name) == short(pin.name))}
+        {
+            pin.digest,
+            *(
+                digest
+                for name, _, digest in digests
+                if _familiar_name(name) == _familiar_name(pin.name)
+            ),
+        }
         - {""}
     )
     of_compose = (
@@ -14154,6 +14148,353 @@ def pins_of_containers(ask: Callable[[str], Answer]) -> Iterator[Pin | None]:
             answer = ask(f"{api}/images/{quote(id_, safe='')}/json") if id_ else None
             images[id_] = pick(dict, answer.json()) if answer and answer.status == 200 else {}
         yield _container_pin(container, images[id_])
+
+
+# ---- what other commands print
+# Told from each other by their shape alone. What none has the shape of is left to the readers of files.
+_RUNS = ("running", "paused", "restarting")
+_NAMELESS = "its image has no name here; what docker inspect prints has it"
+_PIP_KEYS = frozenset((
+    "name",
+    "version",
+    "location",
+    "installer",
+    "editable_project_location",
+    "latest_version",
+    "latest_filetype",
+))
+Objects = list[dict[str, Any]]
+
+
+class Output(NamedTuple):
+    """A kind of object that commands print as JSON, and its reader."""
+
+    has_shape: Callable[[dict[str, Any]], bool]
+    read: Callable[[Objects], Iterable[Pin | None]]
+    is_of_containers: bool  # else of packages, charts or manifests
+
+
+class Printed(NamedTuple):
+    """A text that is JSON of a kind that is known: its objects, and in words what is none of them."""
+
+    output: Output
+    objects: Objects
+    others: list[str]
+
+    def pins(self) -> Iterator[Pin]:
+        yield from filter(None, self.output.read(self.objects))
+        for text in self.others:
+            yield Pin(text[:80], reason="is not like the rest of the text, and was not read")
+
+
+def _with_digest(reference: str, identity: str) -> str:
+    """An image's reference with the digest of ``identity``, such as name@sha256:..., if that is of the same
+    name: what a runtime calls an image may be of a mirror, or its own number."""
+    parts = _IMAGE_PARTS.fullmatch(reference)
+    name, _, digest = identity.rpartition("://")[2].partition("@")
+    if not parts or parts[3] or not re.fullmatch("sha256:[0-9a-f]{64}", digest):
+        return reference
+    is_same = _familiar_name(name) == _familiar_name(parts[1])
+    return f"{parts[1]}:{parts[2] or 'latest'}@{digest}" if is_same else reference
+
+
+def _container_named(
+    reference: str, name: str, labels: Any, image: Mapping[str, Any] = {}, **about: Any
+) -> Pin | None:
+    """What a container runs, as _container_pin; one whose image has no name is named."""
+    container = {"Image": reference, "Names": [name], "Labels": labels, **about}
+    if re.fullmatch(r"(?:sha256:)?[0-9a-f]{12,64}|", reference) and not image:
+        return Pin(name or reference or "?", reason=_NAMELESS)
+    return _container_pin(container, image)
+
+
+def _is_of_ps(about: dict[str, Any]) -> bool:
+    has_name = isinstance(about.get("Names"), (str, list)) or isinstance(about.get("Name"), str)
+    has_image = isinstance(about.get("Image", about.get("Service")), str)
+    return has_name and has_image and bool("".join(_texts(about, "State", "Status")))
+
+
+def _pins_of_ps(objects: Objects) -> Iterator[Pin | None]:
+    """Of ``ps`` of Docker, Podman and nerdctl, and of ``docker compose ps``, with ``--format json``:
+    https://docs.docker.com/reference/cli/docker/container/ls/#format  Older ones of compose name no image."""
+    for about in objects:
+        state, status, service = _texts(about, "State", "Status", "Service")
+        runs = state.lower() in _RUNS if state else status.startswith("Up")
+        if not runs or about.get("IsInfra") is True:  # a pod's own container
+            continue
+        names = about.get("Names", about.get("Name"))
+        first_name = pick(
+            str, {"name": names[0] if isinstance(names, list) and names else names}, "name"
+        )
+        labels = about.get("Labels")
+        if isinstance(labels, str):  # a comma may stand in a value
+            pairs = re.split(r",(?=[\w./-]+=)", labels)
+            labels = dict(pair.partition("=")[::2] for pair in pairs)
+        yield _container_named(pick(str, about, "Image"), service or first_name, labels)
+
+
+def _is_of_inspect(about: dict[str, Any]) -> bool:
+    is_container = isinstance(about.get("State"), dict)
+    return isinstance(about.get("Config"), dict) and (is_container or "RepoTags" in about)
+
+
+def _pins_of_inspect(objects: Objects) -> Iterator[Pin | None]:
+    """Of ``inspect`` of Docker and Podman: running containers, with what is said of their images beside
+    them, and images that none of them runs."""
+    images = {
+        pick(str, about, "Id").removeprefix("sha256:"): about
+        for about in objects
+        if "RepoTags" in about
+    }
+    used = set[str]()
+    for about in objects:
+        if not isinstance(about.get("State"), dict):
+            continue
+        id_ = pick(str, about, "Image").removeprefix("sha256:")
+        used.add(id_)
+        if pick(str, about, "State", "Status") not in _RUNS or about.get("IsInfra") is True:
+            continue
+        name, digest = _texts(about, "ImageName", "ImageDigest")  # of Podman
+        reference = pick(str, about, "Config", "Image") or name
+        yield _container_named(
+            _with_digest(reference, f"{name}@{digest}"),
+            pick(str, about, "Name").lstrip("/"),
+            pick(dict, about, "Config", "Labels"),
+            images.get(id_, {}),
+            ImageManifestDescriptor=about.get("ImageManifestDescriptor"),
+        )
+    for id_, image in images.items():
+        tags = [tag for tag in pick(list, image, "RepoTags") if isinstance(tag, str)]
+        if id_ not in used:  # without a tag it has the digest that it was pulled by
+            yield _container_pin({"Image": tags[0] if tags else "0" * 64}, image)
+
+
+def _is_of_kubernetes(about: dict[str, Any]) -> bool:
+    is_named = all(_texts(about, "kind", "apiVersion"))
+    return is_named or bool(
+        pick(str, about, "status", "phase") and pick(list, about, "spec", "containers")
+    )
+
+
+def _pins_of_kubernetes(objects: Objects) -> Iterator[Pin | None]:
+    """Of ``kubectl get -o json``: what the pods run, or where there are none, what manifests name."""
+    pods = [about for about in objects if pick(list, about, "spec", "containers")]
+    for pod in pods:
+        if pick(str, pod, "status", "phase") == "Running":
+            yield from _pins_of_pod(pod)
+    for about in objects if not pods else ():
+        for path, own in _maps(about):
+            yield from (*_image_pins(path, own, {}), *_source_pins(path, own, {}))
+
+
+def _pins_of_pod(pod: dict[str, Any]) -> Iterator[Pin | None]:
+    """https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/  A container that has
+    not started has no image's id; one that began the pod has ended."""
+    statuses = {
+        pick(str, status, "name"): status
+        for kind in ("containerStatuses", "initContainerStatuses")
+        for status in pick(list, pod, "status", kind)
+    }
+    namespace = pick(str, pod, "metadata", "namespace")
+    for kind in ("containers", "initContainers"):
+        for container in pick(list, pod, "spec", kind):
+            name, image = _texts(container, "name", "image")
+            status = statuses.get(name)
+            identity = pick(str, status, "imageID")
+            has_ended = kind == "containers" and pick(dict, status, "state", "terminated")
+            if image and not has_ended and (identity or not statuses):
+                where = "/".join(filter(None, (namespace, name)))
+                yield _container_named(_with_digest(image, identity), where, {})
+
+
+def _is_of_helm(about: dict[str, Any]) -> bool:
+    return all(_texts(about, "name", "chart", "status")) and "revision" in about
+
+
+def _pins_of_helm(objects: Objects) -> Iterator[Pin]:
+    """Of ``helm list -o json``, which does not say from where a chart is: https://helm.sh/docs/helm/helm_list/"""
+    for about in objects:
+        name, namespace, chart, status = _texts(about, "name", "namespace", "chart", "status")
+        named = re.fullmatch(r"(.+?)-(v?[0-9]+\.[0-9]+\.[0-9]+\S*)", chart)
+        if status not in ("uninstalled", "uninstalling", "superseded"):
+            yield Pin(
+                named[1] if named else chart,
+                named[2] if named else "",
+                service="/".join(filter(None, (namespace, name))),
+                reason="no provider: helm list does not say which repository the chart is from",
+            )
+
+
+def _is_of_pip(about: dict[str, Any]) -> bool:
+    return all(_texts(about, "name", "version")) and about.keys() <= _PIP_KEYS
+
+
+def _pins_of_pip(objects: Objects) -> Iterator[Pin]:
+    """Of ``pip list --format json``: https://pip.pypa.io/en/stable/cli/pip_list/"""
+    for about in objects:
+        is_here = bool(pick(str, about, "editable_project_location"))
+        yield Pin(
+            about["name"],
+            about["version"],
+            provider="" if is_here else "pypi",
+            reason="installed from a folder" if is_here else "",
+        )
+
+
+def _is_of_npm(about: dict[str, Any]) -> bool:
+    needed = pick(dict, about, "dependencies").values()
+    has_versions = [
+        bool(_texts(one, "version")[0] or "required" in one)
+        for one in needed
+        if isinstance(one, dict)
+    ]
+    return bool(has_versions) and all(has_versions) and "lockfileVersion" not in about
+
+
+def _pins_of_npm(objects: Objects) -> Iterator[Pin]:
+    """Of ``npm ls --json`` and ``pnpm ls --json``: https://docs.npmjs.com/cli/commands/npm-ls  What a folder
+    that is linked needs is needed directly."""
+    waiting = [(about, True) for about in reversed(objects)]
+    while waiting:
+        parent, is_direct = waiting.pop()
+        for kind in _NPM_KINDS:
+            for name, about in pick(dict, parent, kind).items():
+                version, resolved = _texts(about, "version", "resolved")
+                is_folder = version.startswith(("link:", "file:")) or resolved.startswith("file:")
+                waiting.append((about, is_direct and is_folder))
+                yield _npm_pin(name, version, resolved, is_direct=is_direct, is_folder=is_folder)
+
+
+def _npm_pin(name: str, version: str, resolved: str, *, is_direct: bool, is_folder: bool) -> Pin:
+    """What one entry of npm's tree is; the address of a package tells its name where it has another one here."""
+    real = re.search(r"/((?:@[^/]+/)?[^/@]+)/-/[^/]+\.tgz", unquote(resolved))
+    if is_folder or not version:
+        reason = "from a folder" if is_folder else "not installed"
+        return Pin(
+            name, version if version[:1].isdigit() else "", is_direct=is_direct, reason=reason
+        )
+    if resolved.startswith("git"):
+        address = resolved.partition("#")[0].replace("github:", "https://github.com/", 1)
+        return Pin(address, version, is_direct=is_direct)
+    return Pin(real[1] if real else name, version, provider="npm", is_direct=is_direct)
+
+
+def _pins_of_compose(objects: Objects) -> Iterator[Pin]:
+    """Of ``docker compose config --format json``."""
+    for about in objects:
+        yield from _services(about, {})
+
+
+# The first of which most objects of a text have the shape reads it.
+OUTPUTS = (
+    Output(_is_of_kubernetes, _pins_of_kubernetes, is_of_containers=True),
+    Output(_is_of_inspect, _pins_of_inspect, is_of_containers=True),
+    Output(_is_of_ps, _pins_of_ps, is_of_containers=True),
+    Output(_is_of_helm, _pins_of_helm, is_of_containers=False),
+    Output(_is_of_pip, _pins_of_pip, is_of_containers=False),
+    Output(_is_of_npm, _pins_of_npm, is_of_containers=False),
+    Output(
+        lambda about: any("image" in service for service in pick(dict, about, "services").values()),
+        _pins_of_compose,
+        is_of_containers=False,
+    ),
+)
+_EMPTY = Output(lambda about: True, lambda objects: (), is_of_containers=False)
+
+
+def _json_values(text: str) -> tuple[list[Any], list[str]]:
+    """The JSON values that follow each other in a text, as Docker prints one a line, and the lines that are
+    none. Raises ValueError where they are nested too deep."""
+    decoder = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
+    values, place = list[Any](), 0
+    try:
+        while rest := re.compile(r"\s*(?=\S)").match(text, place):
+            value, place = decoder.raw_decode(text, rest.end())
+            values.append(value)
+    except RecursionError:
+        raise ValueError("is nested too deep") from None
+    except ValueError:
+        return _json_lines(text, decoder)
+    return values, []
+
+
+def _json_lines(text: str, decoder: json.JSONDecoder) -> tuple[list[Any], list[str]]:
+    """The objects that are a line, and the other lines. Raises ValueError as _json_values."""
+    values, others = list[Any](), list[str]()
+    for line in filter(None, map(str.strip, text.split("\n"))):
+        value: Any = None
+        try:
+            value = decoder.decode(line) if line[0] == "{" else None
+        except RecursionError:
+            raise ValueError("is nested too deep") from None
+        except ValueError:
+            value = None
+        if isinstance(value, dict):
+            values.append(value)
+        else:
+            others.append(line)
+    return values, others
+
+
+def printed_in(text: str) -> Printed | None:
+    """What a text is that a command has printed as JSON; None where it is of no kind that is known. Raises
+    ValueError."""
+    if text.lstrip()[:1] not in ("{", "[") and "\n{" not in text:
+        return None
+    values, others = _json_values(text)
+    listed = list[Any]()
+    for value in values:
+        kind, items = pick(str, value, "kind"), pick(list, value, "items")
+        is_list = kind.endswith("List") and "items" in value
+        listed += items if is_list else value if isinstance(value, list) else [value]
+    objects = [about for about in listed if isinstance(about, dict)]
+    others += [str(about) for about in listed if not isinstance(about, dict)]
+    if values and not objects and not others:
+        return Printed(_EMPTY, [], [])
+    for output in OUTPUTS:
+        fitting = [about for about in objects if output.has_shape(about)]
+        rest = [compact_json(about) for about in objects if not output.has_shape(about)]
+        if fitting and len(fitting) >= len(rest) + len(others):
+            return Printed(output, fitting, [*rest, *others])
+    return None
+
+
+def pins_in(
+    path_name: str, text: str, env: Mapping[str, str], own: Reader | None = None
+) -> list[Pin]:
+    """What a file pins, or a command has printed, each entry once, in its order. ``path_name``: "" for what
+    was pasted. ``env``: the variables of the ``.env`` beside it. ``own``: its reader, if it is none of ours.
+    Raises ValueError, with what to put behind the file's name."""
+    return _read_pins(path_name, text, env, own)[1]
+
+
+def pins_of_text(text: str) -> tuple[str, list[Pin]]:
+    """``(origin, what a text names)``: as pins_in, of what has no name. Raises ValueError."""
+    if not text.strip():
+        raise ValueError("is empty: the command before it has printed nothing")
+    return _read_pins("", text, {}, None)
+
+
+def _read_pins(
+    path_name: str, text: str, env: Mapping[str, str], own: Reader | None
+) -> tuple[str, list[Pin]]:
+    """The origin of what a text names, and that. Here alone is decided what a text is. Raises ValueError."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    if "\0" in text:
+        raise ValueError("is not text")
+    read = own or reader_named({pattern: read for pattern, read, _ in READERS}, path_name)
+    printed = None if read else printed_in(text)
+    if printed:
+        pins = printed.pins()
+    else:
+        head = text[:200_000]
+        likely = (read for _, read, mark in READERS if re.search(mark, head, re.MULTILINE))
+        pins = iter((read or next(likely))(text, env))
+    listed = list(itertools.islice(pins, ENTRY_LIMIT + 1))
+    if len(listed) > ENTRY_LIMIT:
+        raise ValueError(f"has more than {ENTRY_LIMIT:,} entries")
+    is_of_containers = printed is not None and printed.output.is_of_containers
+    return "container" if is_of_containers else "file", list(dict.fromkeys(listed))
 
 
 # == rules =====================================================================
@@ -28178,6 +28519,26 @@ def scan_files(
     ]
 
 
+def scan_input(
+    helper: Helper, complain: Callable[[str], None]
+) -> tuple[str, list[tuple[str, Pin]]]:
+    """``(origin, what standard input names)``: what a command has printed, or the text of a file. That it
+    names nothing is complained of. Raises SettingError for what is nothing that is known."""
+    about, content = "standard input", sys.stdin.buffer.read(_SCAN_LIMIT + 1)
+    try:
+        if len(content) > _SCAN_LIMIT:
+            raise ValueError(f"is larger than {_SCAN_LIMIT // MIB} MiB")
+        text = content.decode("utf-8-sig", "replace")
+        origin, pins = helper.run(pins_of_text, text, about=about)
+    except ValueError as error:
+        raise SettingError(f"{about} {error}; nothing was recorded") from None
+    except HelperFailed as error:
+        raise Invalid(str(error)) from None
+    if not pins:
+        complain(f"{about} names nothing that runs; nothing changed")
+    return origin, [("", Pin(*values)) for values in pins]
+
+
 def scan_docker(place: str, complain: Callable[[str], None]) -> list[tuple[str, Pin]]:
     """What running containers run. What a minute does not suffice for is complained of. Raises Invalid."""
     end = time.monotonic() + MINUTE
@@ -29874,7 +30235,9 @@ def changes_(service: Service, project: Project, args: argparse.Namespace) -> tu
     _ACCOUNT,
     argument(
         "path",
-        "a file, or a folder to search for compose files, lock files, SBOMs and others",
+        "a file, or a folder to search for compose files, lock files, SBOMs and others; - is standard "
+        "input: what kubectl get pods -A -o json, docker inspect, docker ps, podman ps, helm list, pip list, "
+        "npm ls (each as JSON) or pip freeze print, or the text of a file",
         nargs="*",
     ),
     argument(
@@ -29899,15 +30262,22 @@ def changes_(service: Service, project: Project, args: argparse.Namespace) -> tu
 )
 def scan_(run: Invocation, args: argparse.Namespace) -> list[dict[str, Any]]:
     """Find the versions that run here, and record them.
-    Exit status: 0 everything was read, 1 it could not run, 3 something could not be read or added."""
-    found, rows, place = dict[str, list[tuple[str, Pin]]](), list[ScanRow](), read_place(args.place)
+    Exit status: 0 everything was read, 1 it could not run, 2 standard input is nothing that is known,
+    3 something could not be read or added."""
+    found = dict[str, list[tuple[str, Pin]]]()
+    rows, place = list[ScanRow](), read_place(args.place)
+    files = [path for path in args.path if path != "-"]
     if not args.path and not args.docker:
-        raise SettingError("nothing to scan; expected files, folders, or --docker")
+        raise SettingError("nothing to scan; expected files, folders, -, or --docker")
     if args.path:
         with contextlib.closing(Helper()) as helper:
-            found["file"] = scan_files(args.path, helper, run.complain, {})
+            if "-" in args.path:
+                origin, pins = scan_input(helper, run.complain)
+                found[origin] = pins
+            if files:
+                found.setdefault("file", []).extend(scan_files(files, helper, run.complain, {}))
     if args.docker:
-        found["container"] = scan_docker(args.docker, run.complain)
+        found.setdefault("container", []).extend(scan_docker(args.docker, run.complain))
     is_whole = not run.status
     if args.to and not is_whole and not args.dry_run:
         raise Invalid("nothing was sent, because something could not be read")

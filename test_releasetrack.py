@@ -11787,6 +11787,277 @@ def test_reader_says_what_it_cannot_read(name, text, problem):
         rt.pins_in(name, text, {})
 
 
+RUNNING_POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web-6d", "namespace": "shop"},
+    "spec": {
+        "initContainers": [{"name": "wait", "image": "busybox:1.36.1"}],
+        "containers": [
+            {"name": "web", "image": "nginx:1.27.3"},
+            {"name": "pending", "image": "redis:7.4"},
+        ],
+    },
+    "status": {
+        "phase": "Running",
+        "initContainerStatuses": [
+            {
+                "name": "wait",
+                "imageID": f"sha256:{'a' * 64}",
+                "state": {"terminated": {"exitCode": 0}},
+            }
+        ],
+        "containerStatuses": [
+            {
+                "name": "web",
+                "imageID": f"docker.io/library/nginx@sha256:{'1a' * 32}",
+                "state": {"running": {}},
+            },
+            {
+                "name": "pending",
+                "imageID": "",
+                "state": {"waiting": {"reason": "ImagePullBackOff"}},
+            },
+        ],
+    },
+}
+PS = {
+    "ID": "4c01db0b339c",
+    "Image": "nginx:1.27.3",
+    "Names": "web",
+    "State": "running",
+    "Status": "Up 2 hours",
+}
+INSPECTED = {
+    "Id": "b" * 64,
+    "Name": "/db",
+    "Image": f"sha256:{'c' * 64}",
+    "State": {"Status": "running"},
+    "Config": {"Image": "postgres:16.4", "Labels": {}},
+}
+IMAGE_OF_IT = {
+    "Id": f"sha256:{'c' * 64}",
+    "RepoTags": ["postgres:16.4"],
+    "RepoDigests": [f"postgres@sha256:{'2b' * 32}"],
+    "Config": {"Labels": None},
+}
+HELM_RELEASE = {
+    "name": "graphs",
+    "namespace": "mon",
+    "revision": "3",
+    "status": "deployed",
+    "chart": "kube-prometheus-stack-62.3.0-rc.1",
+    "app_version": "v0.76.0",
+}
+NO_REPOSITORY = "no provider: helm list does not say which repository the chart is from"
+OTHER = "is not like the rest of the text, and was not read"
+NPM_TREE = {
+    "name": "shop",
+    "version": "1.0.0",
+    "problems": ["missing: left@1"],
+    "dependencies": {
+        "a": {
+            "version": "1.2.3",
+            "resolved": "https://registry.example/a/-/a-1.2.3.tgz",
+            "dependencies": {"b": {"version": "2.0.0", "overridden": False}},
+        },
+        "own": {
+            "version": "0.1.0",
+            "resolved": "file:../own",
+            "dependencies": {"c": {"version": "3.0.0"}},
+        },
+        "alias": {
+            "version": "4.2.3",
+            "resolved": "https://registry.example/@x/real/-/real-4.2.3.tgz",
+        },
+        "left": {"required": "^1", "missing": True},
+    },
+}
+
+
+def lines_of(*objects: Any) -> str:
+    return "".join(f"{json.dumps(one)}\n" for one in objects)
+
+
+def named_in(text: str) -> list[str]:
+    """``name version digest's beginning: reason`` of what a text names."""
+    return [
+        " ".join(filter(None, (pin.name, pin.version, pin.digest[7:11])))
+        + (pin.reason and f": {pin.reason}")
+        for pin in rt.pins_of_text(text)[1]
+    ]
+
+
+@pytest.mark.parametrize(
+    "text, wanted",
+    [
+        (
+            json.dumps({"kind": "List", "items": [RUNNING_POD]}),
+            ["nginx 1.27.3 1a1a", "busybox 1.36.1"],
+        ),
+        (json.dumps(RUNNING_POD, indent=4), ["nginx 1.27.3 1a1a", "busybox 1.36.1"]),
+        (
+            json.dumps({
+                "kind": "PodList",
+                "items": [{**RUNNING_POD, "status": {"phase": "Succeeded"}}],
+            }),
+            [],
+        ),
+        (
+            json.dumps({"kind": "List", "items": [RUNNING_POD, 7]}),
+            ["nginx 1.27.3 1a1a", "busybox 1.36.1", f"7: {OTHER}"],
+        ),
+        (json.dumps({"kind": "List", "apiVersion": "v1", "items": []}), []),
+        (
+            json.dumps({
+                "kind": "Deployment",
+                "apiVersion": "apps/v1",
+                "spec": {"template": {"spec": {"containers": [{"name": "a", "image": "a/b:1.0"}]}}},
+            }),
+            ["a/b 1.0"],
+        ),
+        (lines_of(PS), ["nginx 1.27.3"]),
+        (
+            lines_of(PS, {**PS, "State": "exited"}, {**PS, "Image": "redis"}),
+            ["nginx 1.27.3", "redis latest"],
+        ),
+        (
+            lines_of(PS, {**PS, "Image": "4c01db0b339c", "Names": "old"}),
+            ["nginx 1.27.3", f"old: {rt._NAMELESS}"],
+        ),
+        (
+            lines_of(PS) + "WARNING: half a line\n" + lines_of({**PS, "Image": "a/b:2"}),
+            ["nginx 1.27.3", "a/b 2", f"WARNING: half a line: {OTHER}"],
+        ),
+        (
+            lines_of(
+                {**PS, "State": "", "Status": "Exited (0)"},
+                {"Image": "a/b:1", "Names": "n", "Status": "Up"},
+            ),
+            ["a/b 1"],
+        ),
+        (
+            json.dumps([
+                {
+                    "Id": "a" * 64,
+                    "Image": "docker.io/library/nginx:1.27.3",
+                    "Names": ["w"],
+                    "State": "running",
+                    "Labels": None,
+                    "IsInfra": False,
+                },
+                {
+                    "Id": "b" * 64,
+                    "Image": "localhost/podman-pause:5",
+                    "Names": ["i"],
+                    "State": "running",
+                    "IsInfra": True,
+                },
+                {
+                    "Id": "c" * 64,
+                    "Image": "localhost/mine:1",
+                    "Names": ["m"],
+                    "State": "running",
+                    "IsInfra": False,
+                },
+            ]),
+            ["docker.io/library/nginx 1.27.3", "mine: built here"],
+        ),
+        (
+            json.dumps([{"Name": "p-db-1", "Service": "db", "Project": "p", "State": "running"}]),
+            [f"db: {rt._NAMELESS}"],
+        ),
+        (
+            lines_of({**PS, "Service": "db", "Project": "p", "Labels": "a=b,c;d=1,e=f"}),
+            ["nginx 1.27.3"],
+        ),
+        (json.dumps([INSPECTED]), ["postgres 16.4"]),
+        (json.dumps([INSPECTED, IMAGE_OF_IT]), ["postgres 16.4 2b2b"]),
+        (json.dumps([IMAGE_OF_IT]), ["postgres 16.4 2b2b"]),
+        (json.dumps([{**INSPECTED, "State": {"Status": "exited"}}]), []),
+        (
+            json.dumps([
+                {
+                    **INSPECTED,
+                    "Image": "c" * 64,
+                    "ImageName": "postgres:16.4",
+                    "ImageDigest": f"sha256:{'3c' * 32}",
+                }
+            ]),
+            ["postgres 16.4"],
+        ),
+        (json.dumps([HELM_RELEASE]), [f"kube-prometheus-stack 62.3.0-rc.1: {NO_REPOSITORY}"]),
+        (json.dumps([{**HELM_RELEASE, "status": "uninstalled"}]), []),
+        (
+            json.dumps([
+                {"name": "a", "version": "1.0"},
+                {"name": "b", "version": "2", "editable_project_location": "/b"},
+            ]),
+            ["a 1.0", "b 2: installed from a folder"],
+        ),
+        (
+            json.dumps(NPM_TREE),
+            [
+                "a 1.2.3",
+                "own 0.1.0: from a folder",
+                "@x/real 4.2.3",
+                "left: not installed",
+                "c 3.0.0",
+                "b 2.0.0",
+            ],
+        ),
+        ("flask==3.0.0\nclick==8.1.7\n", ["flask 3.0.0", "click 8.1.7"]),
+        ("services:\n  db:\n    image: postgres:16.4\n", ["postgres 16.4"]),
+        (
+            json.dumps({"name": "p", "services": {"db": {"image": "postgres:16.4"}}}),
+            ["postgres 16.4"],
+        ),
+        ("[]\n", []),
+    ],
+)
+def test_what_a_command_prints_is_read_by_its_shape(text, wanted):
+    assert named_in(text) == named_in(f"\ufeff{text}".replace("\n", "\r\n")) == wanted
+    assert [pin.name for pin in rt.pins_in("", text, {})] == [
+        pin.name for pin in rt.pins_of_text(text)[1]
+    ]
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ("", "is empty"),
+        (" \n", "is empty"),
+        ("{}", "no file that is known"),
+        ('{"a": 1}\n', "docker, podman, kubectl, helm, pip or npm"),
+        ('[{"a": "b"}]', "no file that is known"),
+        ("[1, 2, 3]", "no file that is known"),
+        (json.dumps({"kind": "List", "items": [RUNNING_POD]})[:-40], "no file that is known"),
+        ('[{"name": "a", "version": "1", "color": "red"}]', "no file that is known"),
+        ('{"name": "a", "dependencies": {"b": "^1"}}', "no file that is known"),
+        ('[{"a":' * 100_000, "nested too deep"),
+        (lines_of(PS) + '{"a":' * 100_000, "nested too deep"),
+        ("CONTAINER ID   IMAGE   COMMAND\n", "no file that is known"),
+        ('{"Image": "a\0b"}', "is not text"),
+        (lines_of(*({**PS, "Image": f"a/b:{n}"} for n in range(50_001))), "more than 50,000"),
+    ],
+)
+def test_text_that_no_command_prints_is_told_in_a_sentence(text, problem):
+    with pytest.raises(ValueError, match=problem):
+        rt.pins_of_text(text)
+
+
+def test_printed_text_of_wrong_types_raises_nothing_else():
+    """Each value of each known shape is replaced by each kind of JSON value."""
+    for sample in (RUNNING_POD, PS, INSPECTED, IMAGE_OF_IT, HELM_RELEASE, NPM_TREE):
+        for _, holder in rt._maps(sample):
+            for key, value in [*holder.items()]:
+                for wrong in (None, True, 7, "x", [], [None], {}, {"a": [{}]}):
+                    holder[key] = wrong
+                    with contextlib.suppress(ValueError):
+                        rt.pins_of_text(json.dumps([sample, sample]))
+                holder[key] = value
+
+
 def test_scalar_of_several_lines_within_brackets_is_one_line():
     """As PyYAML reads it. The whole value was dropped, without a word unless it names an image."""
     text = "x: {a: b\n  c, d: 'e\n   f', g: [h\n\ti ,\n j]}\ny: [k #l\n, m:n\n  o]\n"
@@ -37154,6 +37425,36 @@ def test_scan_sends_what_it_finds_to_another_server(world, stack, serve, monkeyp
         f"releasetrack: --to {process.address}: Unauthorized (status 401); RELEASETRACK_KEY must hold a key of that server\n",
     )
     assert not (stack / "none.db").exists()
+
+
+def test_scan_reads_what_a_pipe_brings(world):
+    world.track("dockerhub", "nginx", release("1.27.3"))
+
+    def scan(text: str, *argv: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, rt.__file__, "scan", "-", "--db", world.db, "--json", *argv],
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    done = scan(json.dumps({"kind": "List", "items": [RUNNING_POD]}), "--place", "cluster")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [(row["name"], row["outcome"]) for row in json.loads(done.stdout)] == [
+        ("library/nginx", "recorded"),
+        ("library/busybox", "not tracked"),
+    ]
+    installed = world.ask("GET", "/v1/projects/dockerhub/nginx")["installed"]
+    assert [(one["place"], one["origin"], one["version"]) for one in installed] == [
+        ("cluster", "container", "1.27.3")
+    ]
+    for text in ("", '{"some": "thing"}', "words of a command that failed\n"):
+        done = scan(text, "--place", "cluster")
+        assert (done.returncode, done.stdout) == (2, "") and "nothing was recorded" in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert scan("[]", "--place", "cluster").returncode == 3
+    assert world.ask("GET", "/v1/projects/dockerhub/nginx")["installed"] == installed
 
 
 def test_serve_scans_by_itself(world, stack, tmp_path, serve):
