@@ -14352,7 +14352,7 @@ def _is_of_npm(about: dict[str, Any]) -> bool:
 
 
 def _pins_of_npm(objects: Objects) -> Iterator[Pin]:
-    """Of ``npm ls --json`` and ``pnpm ls --json``: https://docs.npmjs.com/cli/commands/npm-ls  What a folder
+    """Of ``npm ls --json`` and ``pnpm ls --json``: npm help ls. What a folder
     that is linked needs is needed directly."""
     waiting = [(about, True) for about in reversed(objects)]
     while waiting:
