@@ -12989,12 +12989,23 @@ def _texts(value: Any, *keys: str) -> list[str]:
 
 
 _QUOTED = re.compile(r""""((?:[^"\\]|\\.)*+)"|'((?:[^']|'')*+)'""", re.DOTALL)
+# The key and the value of a line. An alias is a key where a blank stands before its colon.
 _YAML_PAIR = re.compile(
-    r"""((?:"[^"]*"|'[^']*')\s*|[^\s"'{\[&*|>](?:[^\n#]|(?<=\S)#)*?):(?:\s+(.*))?$"""
+    r"""((?:[&!]\S*\s+)*+(?:(?:"[^"]*"|'[^']*')\s*|\*[^\s,\[\]{}]+\s+"""
+    r"""|[^\s"'{\[&*|>](?:[^\n#]|(?<=\S)#)*?)):(?:\s+(.*))?$"""
 )
 # A value that goes on in deeper lines: a block, or one whose quotes are still open.
-_OPEN = re.compile(r"""(?:[&!]\S*\s+)*+(?:[|>][-+0-9]*\s*(?:#.*)?|"(?:[^"\\]|\\.)*|'[^']*)$""")
+_OPEN = re.compile(
+    r"""(?:[&!]\S*\s+)*+(?:[|>][-+0-9]*\s*(?:#.*)?|"(?:[^"\\]|\\.)*+\\?|'(?:[^']|'')*+)$"""
+)
+_YAML_MARK = re.compile(r"([&!])(\S*)\s*")  # an anchor or a tag
+_NO_VALUE = re.compile(r"(?:[&!]\S*\s*)*+(?:#.*)?")
 _FLOW = re.compile(r"(?:[&!]\S*\s+)*+(?:\[|\{(?![{%]))")
+# A quote within brackets, with the quote that ends it; a comment; a bracket.
+_FLOW_BRACKET = re.compile(
+    r"""(?<![^\s,:\[{])(?:"(?:[^"\\]|\\.)*+\\?(?P<double>"?)|'(?:[^']|'')*+(?P<single>'?))"""
+    r"""|(?<!\S)\#.*|[{}\[\]]"""
+)
 _FLOW_TOKEN = re.compile(
     r"""\s*+(?:\#[^\n]*+|,\s*+(?=[}\]])|("(?:[^"\\]|\\.)*+"|'(?:[^']|'')*+')|((?!:)(?:\$\{[^{}\n]*+\}"""
     r"""|\{\{[^{}\n]*+\}\}|:(?![\s,{}\[\]])|\s(?!\#)|[^\s,{}\[\]:])++)|([{}\[\],:]))""",
@@ -13004,17 +13015,13 @@ _FLOW_TOKEN = re.compile(
 
 def _scalar(text: str) -> str:
     """A plain or quoted scalar of YAML or .env, without the comment behind it; null is ""."""
-    quoted = _QUOTED.match(text)
-    if quoted and text[0] == '"':
+    if text[:1] in ("'", '"') and (quoted := _QUOTED.match(text)):
+        if text[0] == "'":
+            return quoted[2].replace("''", "'")
         return re.sub(r"\\(.)", r"\1", quoted[1])
-    plain = re.split(r"(?:^|\s)#", text, maxsplit=1)[0].strip()
-    return (
-        quoted[2].replace("''", "'")
-        if quoted
-        else ""
-        if plain in ("null", "Null", "NULL", "~")
-        else plain
-    )
+    plain = text if "#" not in text else re.split(r"(?:^|\s)#", text, maxsplit=1)[0]
+    plain = plain.strip()
+    return "" if plain in ("null", "Null", "NULL", "~") else plain
 
 
 def _folded(text: str) -> str:
@@ -13038,90 +13045,221 @@ def _flow(text: str) -> Any:
         return ""
 
 
-def _yaml_lines(text: str) -> Iterator[tuple[int, str | None, str]]:
-    """``(depth, key, raw value)`` of block YAML, a value's lines in one. An item of a list has no key, and is
-    deeper than a key that is as far left; a document is an item at -1."""
+@dataclasses.dataclass
+class _YamlEntry:
+    """A key or a list's item of block YAML, while the lines of its value are read."""
 
-    def brackets(content: str) -> int:  # left open
-        bare = re.sub(r"\s#.*", "", _QUOTED.sub("", content))
-        return sum(map(bare.count, "{[")) - sum(map(bare.count, "]}"))
+    depth: int  # twice its indentation; that of an item is one more; -1 of a document
+    key: str | None  # as written; None of an item
+    lines: list[str] = dataclasses.field(default_factory=list)
+    is_begun: bool = False  # something of the value was read, other than anchors and comments
+    is_text: bool = False  # a block, or quotes: whatever is deeper belongs to it
+    brackets: int = 0  # that are still open
+    quote: str = ""  # that is still open within them
 
-    found: list[tuple[int, str | None, list[str]]] = [
-        (-1, None, [""])
-    ]  # of a line; the last may go on
-    is_open, left_open = False, 0
-    for line in itertools.chain(_lines(text), ["---"]):
-        content, is_start, (depth, _, parts) = (
-            line.lstrip(" \t"),
-            line[:4].rstrip() == "---",
-            found[-1],
-        )
-        is_deeper = len(line) - len(content) > depth // 2
-        goes_on = not is_start and (left_open > 0 or (is_deeper and (is_open or not parts[0])))
-        is_new = is_start or content[:2] in ("- ", "-") or _YAML_PAIR.match(content)
-        if (goes_on and (left_open > 0 or is_open)) or not is_new:
-            parts += [content] if goes_on else []
-            left_open += (
-                brackets(content) if goes_on and (left_open > 0 or _FLOW.match(content)) else 0
-            )
+    def add(self, text: str) -> None:
+        """Take a line, or the rest of one, as a part of the value."""
+        if not self.is_begun and _NO_VALUE.fullmatch(text):
+            self.lines.append(re.sub(r"(?:^|\s)#.*", "", text))
+            return
+        self.lines.append(text)
+        is_flow = self.brackets > 0
+        if not self.is_begun:
+            self.is_begun = True
+            self.is_text = bool(_OPEN.match(text))
+            is_flow = bool(_FLOW.match(text))
+        if is_flow:
+            self._count_brackets(text)
+
+    def _count_brackets(self, text: str) -> None:
+        for token in _FLOW_BRACKET.finditer(self.quote + text):
+            first = token[0][0]
+            if first in "{[":
+                self.brackets += 1
+            elif first in "}]":
+                self.brackets -= 1
+            elif first in "\"'":
+                is_closed = bool(token["double"] or token["single"])
+                self.quote = "" if is_closed else first
+
+    def goes_on(self, indentation: int) -> bool:
+        """Whether a line belongs to the value, even if it looks like a pair or an item."""
+        return self.brackets > 0 or (self.is_text and indentation > self.depth // 2)
+
+    def may_begin(self, indentation: int) -> bool:
+        """Whether a line that is neither a pair nor an item is the value, or its beginning."""
+        return not self.is_begun and indentation > self.depth // 2
+
+    @property
+    def value(self) -> str:
+        return "\n".join(self.lines).strip()
+
+
+def _entries_of_line(content: str, indentation: int) -> Iterator[_YamlEntry]:
+    """The items and the pair that a line of block YAML begins, the outer ones first.
+
+    Of a pair in two lines, ``? key`` and ``: value``, the first is a pair without a value.
+    """
+    while content[:2] in ("- ", "-"):
+        item = _YamlEntry(2 * indentation + 1, None)
+        behind = content[1:].lstrip()
+        indentation += len(content) - len(behind)
+        content = behind
+        while _YAML_PAIR.match(content) and (mark := _YAML_MARK.match(content)):
+            item.add(mark[0].strip())
+            indentation += mark.end()
+            content = content[mark.end() :]
+        if content[:2] not in ("- ", "-", "? ") and not _YAML_PAIR.match(content):
+            item.add(content)
+            content = ""
+        yield item
+    if content[:2] == "? ":
+        yield _YamlEntry(2 * indentation, content[2:])
+    elif pair := _YAML_PAIR.match(content):
+        entry = _YamlEntry(2 * indentation, pair[1])
+        entry.add(pair[2] or "")
+        yield entry
+
+
+def _yaml_entries(text: str) -> Iterator[_YamlEntry]:
+    """The keys and the items of block YAML, each with its value. A document is an item at -1."""
+    entry = _YamlEntry(-1, None)
+    for line in _lines(text):
+        content = line.lstrip(" \t")
+        indentation = len(line) - len(content)
+        if line[:4].rstrip() == "---":
+            yield entry
+            entry = _YamlEntry(-1, None)
+            entry.add(line[4:])
             continue
-        yield from ((depth, key, "\n".join(parts).strip()) for depth, key, parts in found)
-        found, content = ([(-1, None, [content[3:]])], "") if is_start else ([], content)
-        while content[:2] in ("- ", "-"):
-            marks = re.findall(r"^-\s*((?:[&!]\S*\s+)*+)", content)[0]
-            found.append((2 * (len(line) - len(content)) + 1, None, [marks]))
-            content = content[1:].lstrip()[len(marks) :]
-        if pair := _YAML_PAIR.match(content):
-            found.append((2 * (len(line) - len(content)), _scalar(pair[1]), [pair[2] or ""]))
+        if entry.goes_on(indentation):
+            entry.add(content)
+            continue
+        if content[:2] == ": ":  # the value of the pair that "? key" begins
+            content = content[2:].lstrip()
+            indentation = len(line) - len(content)
+        begun = list(_entries_of_line(content, indentation))
+        if begun:
+            yield entry
+            yield from begun[:-1]
+            entry = begun[-1]
+        elif entry.may_begin(indentation):
+            entry.add(content)
+    yield entry
+
+
+@dataclasses.dataclass
+class _YamlLevel:
+    """A map or a list of block YAML, while its entries are read."""
+
+    depth: int
+    values: Any
+    place: Any = 0  # of its last value
+
+
+class _YamlTree:
+    """Makes documents of entries. What an alias names is shared, not copied, so that a small text stays small."""
+
+    def __init__(self) -> None:
+        self.documents: list[Any] = []
+        self._levels = [_YamlLevel(-1, self.documents)]
+        # The map or list, and the place in it, of what an alias names.
+        self._named: dict[str, tuple[Any, Any]] = {}
+
+    def add(self, entry: _YamlEntry) -> None:
+        """Put the value of an entry into the map or the list that it belongs to. Raises ValueError."""
+        level = self._level_of(entry)
+        if entry.key is None:
+            level.place = len(level.values)
+            level.values.append("")
         else:
-            found[-1][2][0] += content
-        value = found[-1][2][0]
-        is_open, left_open = bool(_OPEN.match(value)), brackets(value) if _FLOW.match(value) else 0
+            level.place = self._key(entry.key)
+            level.values[level.place] = ""
+        raw = entry.value
+        while mark := _YAML_MARK.match(raw):
+            if mark[1] == "&":
+                self._named[f"*{mark[2]}"] = level.values, level.place
+            raw = raw[mark.end() :]
+        level.values[level.place] = self._value(raw)
+
+    def _level_of(self, entry: _YamlEntry) -> _YamlLevel:
+        while self._levels[-1].depth > entry.depth:
+            self._levels.pop()
+        level = self._levels[-1]
+        if level.depth == entry.depth:
+            return level
+        inner = _YamlLevel(entry.depth, [] if entry.key is None else {})
+        if not level.values[
+            level.place
+        ]:  # else the text is broken, and what is below is kept apart
+            level.values[level.place] = inner.values
+        self._levels.append(inner)
+        return inner
+
+    def _key(self, raw: str) -> str:
+        anchors = []
+        while mark := _YAML_MARK.match(raw):
+            anchors.append(mark[2])
+            raw = raw[mark.end() :]
+        alias = raw.strip()
+        key = self._of_alias(alias) if alias[:1] == "*" else _scalar(raw)
+        key = key if isinstance(key, str) else alias
+        self._named.update((f"*{anchor}", ([key], 0)) for anchor in anchors)
+        return key
+
+    def _of_alias(self, text: str) -> Any:
+        if text not in self._named:
+            return text
+        values, place = self._named[text]
+        return values[place]
+
+    def _value(self, raw: str) -> Any:
+        if _FLOW.match(raw):
+            return self._without_aliases(_flow(raw))
+        if raw[:1] == '"':
+            raw = raw.replace("\\\n", "")
+        raw = raw[:_WIDTH_LIMIT].replace("\n", " ")
+        return self._of_alias(_scalar(re.sub(r"^[|>][-+0-9]*\s*", "", raw)))
+
+    def _without_aliases(self, flow: Any) -> Any:
+        """A flow whose aliases are what they name; what is in that is left as it is."""
+        waiting = [flow]
+        while waiting:
+            values = waiting.pop()
+            inner = values.items() if isinstance(values, dict) else enumerate(values)
+            for place, value in list(inner):
+                if isinstance(value, str):
+                    values[place] = self._of_alias(value)
+                else:
+                    waiting.append(value)
+        return flow
+
+
+# A document, or an item of a list, that defines a kind of Kubernetes objects.
+_DEFINITION = re.compile(r"^kind: CustomResourceDefinition\s*$", re.MULTILINE)
+_LISTED_DEFINITION = re.compile(r"^[- ] kind: CustomResourceDefinition\s*$", re.MULTILINE)
+
+
+def _without_definitions(text: str) -> str:
+    """A YAML text without what defines kinds of Kubernetes objects: it pins nothing, and is megabytes long."""
+    if "kind: CustomResourceDefinition" not in text:
+        return text
+    parts = re.split(r"^(?=---|- )", text, flags=re.MULTILINE)
+    return "".join(
+        part
+        for part in parts
+        if not (_LISTED_DEFINITION if part.startswith("- ") else _DEFINITION).search(part)
+    )
 
 
 def _documents(text: str) -> list[Any]:
-    """The documents of a YAML text: maps, lists and texts; null is "". What an alias names is shared, not
-    copied, so that a small text stays small. Raises ValueError."""
+    """The documents of a YAML text: maps, lists and texts; null is "". Raises ValueError."""
     if text.lstrip()[:1] in ("{", "["):  # JSON
         return [_flow(text)]
-    documents, anchors = list[Any](), dict[str, tuple[Any, Any]]()
-    levels: list[list[Any]] = [
-        [-1, documents, 0]
-    ]  # depth, map or list, and the place of its last value
-
-    def named(value: Any) -> Any:
-        holder, place = anchors.get(value, (None, 0)) if isinstance(value, str) else (None, 0)
-        return value if holder is None else holder[place]
-
-    for depth, key, raw in _yaml_lines(text):
-        while levels[-1][0] > depth:
-            levels.pop()
-        above, into, place = levels[-1]
-        if above < depth:
-            levels.append([depth, [] if key is None else {}, 0])
-            into[place] = into[place] or levels[-1][1]  # else it is broken, and kept apart
-            into = levels[-1][1]
-        levels[-1][2] = place = len(into) if isinstance(into, list) else key
-        if isinstance(into, list):
-            into.append("")
-        else:
-            into[place] = ""
-        while mark := re.match(r"([&!])(\S*)\s*", raw):
-            anchors |= {f"*{mark[2]}": (into, place)} if mark[1] == "&" else {}
-            raw = raw[mark.end() :]
-        value = (
-            _flow(raw)
-            if _FLOW.match(raw)
-            else named(
-                _scalar(re.sub(r"^[|>][-+0-9]*\s*", "", raw[:_WIDTH_LIMIT].replace("\n", " ")))
-            )
-        )
-        if isinstance(value, list):
-            value = [named(one) for one in value]
-        into[place] = (
-            {name: named(one) for name, one in value.items()} if isinstance(value, dict) else value
-        )
-    return documents
+    tree = _YamlTree()
+    for entry in _yaml_entries(_without_definitions(text)):
+        tree.add(entry)
+    return tree.documents
 
 
 def _maps(document: Any) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
@@ -13179,43 +13317,72 @@ def _services(document: Any, env: Mapping[str, str]) -> Iterator[Pin]:
             yield dataclasses.replace(found, provider="", reason=_BUILT_HERE) if is_built else found
 
 
+# A map without any of these keys names no image, and one without any of those nothing else.
+_IMAGE_KEYS = frozenset(("images", "image", "container", "services", "uses", "repository"))
+_SOURCE_KEYS = frozenset(("chart", "repoURL", "repository", "repo", "url", "uses"))
+# Keys of a map in a pipeline, whose images need no tag.
+_PIPELINE_KEYS = frozenset(("script", "commands", "steps", "stages", "before_script", "runs-on"))
+
+
+def _image_text(name: str, tag: str, digest: str) -> str:
+    return name + (tag and f":{tag}") + (digest and f"@{digest}")
+
+
+def _replaced_images(own: Mapping[str, Any], env: Mapping[str, str]) -> Iterator[Pin]:
+    """Images by which a Kustomization replaces those that manifests name."""
+    for about in pick(list, own, "images"):
+        name, place, tag, digest = _texts(about, "name", "newName", "newTag", "digest")
+        if name and (place or tag or digest):
+            image = _image_pin(_image_text(place or name, tag, digest), env)
+            yield dataclasses.replace(image, alias=name)
+
+
+def _image_of_values(key: str, own: Mapping[str, Any]) -> str:
+    """The image that Helm's values name by its parts; "" where they name none."""
+    registry, repository, tag, digest = _texts(own, "registry", "repository", "tag", "digest")
+    is_image = own.keys() & {"tag", "digest", "pullPolicy"} or (
+        key == "image" and "/" in repository
+    )
+    if not repository or not is_image:
+        return ""
+    return (registry and f"{registry}/") + _image_text(repository, tag, digest)
+
+
+def _runs_images(path: tuple[str, ...], own: Mapping[str, Any]) -> bool:
+    """Whether what a map calls an image is one, also where that has no tag."""
+    above, key = path[-2:]
+    if above.lower().endswith(("containers", "steps", "services", "pipeline")):
+        return True
+    is_pipeline = not key and any("script" in pick(dict, job) for job in own.values())
+    return is_pipeline or not _PIPELINE_KEYS.isdisjoint(own)
+
+
 def _image_pins(
     path: tuple[str, ...], own: dict[str, Any], env: Mapping[str, str]
 ) -> Iterator[Pin]:
     """Images that a map names: of Kubernetes, Kustomize, Helm's values (by their parts), and pipelines."""
-    for one in pick(list, own, "images"):
-        name, place, tag, digest = _texts(one, "name", "newName", "newTag", "digest")
-        if name and (place or tag or digest):
-            image = f"{place or name}{tag and ':'}{tag}{digest and '@'}{digest}"
-            yield dataclasses.replace(_image_pin(image, env), alias=name)
-    above, key = path[-2:]
-    in_pipelines = {"script", "commands", "steps", "stages", "before_script", "runs-on"}
-    is_sure = (
-        above.lower().endswith(("containers", "steps", "services", "pipeline"))
-        or bool(in_pipelines & own.keys())
-        or (not key and any("script" in pick(dict, one) for one in own.values()))
-    )
-    registry, repository, tag, digest = _texts(own, "registry", "repository", "tag", "digest")
-    is_values = {"tag", "digest", "pullPolicy"} & own.keys() or (
-        key == "image" and "/" in repository
-    )
-    values = (
-        repository
-        and is_values
-        and (f"{registry}{registry and '/'}{repository}{tag and ':'}{tag}{digest and '@'}{digest}")
-    )
+    if _IMAGE_KEYS.isdisjoint(own):
+        return
+    yield from _replaced_images(own, env)
+    key = path[-1]
+    if key == "machine":  # of CircleCI: the image of a virtual machine
+        return
+    is_sure = _runs_images(path, own)
+    if by_parts := _image_of_values(key, own):
+        image = _image_pin(by_parts, env)
+        is_named = image.version or image.digest or image.reason
+        yield from _if_image(image if is_named else dataclasses.replace(image, reason=_NO_TAG))
     action = pick(str, own, "uses").partition("docker://")[2]
     listed = pick(list, own, "services") if is_sure or key == "default" else []
-    for one in (values, own.get("image"), own.get("container"), action, *listed):
-        image = pick(str, one) or (not pick(str, one, "image") and pick(str, one, "name")) or ""
-        found = _image_pin(image.removeprefix("docker://"), env)
-        if (
-            key != "machine"
-            and (is_sure or values or (":" in image and key))
-            and (found.provider or found.reason == _NO_VERSION)
-        ):
-            is_named = found.version or found.digest or found.reason or not values
-            yield found if is_named else dataclasses.replace(found, reason=_NO_TAG)
+    for named in (own.get("image"), own.get("container"), action, *listed):
+        text = pick(str, named) or ("" if pick(str, named, "image") else pick(str, named, "name"))
+        if text and (is_sure or by_parts or (":" in text and key)):
+            yield from _if_image(_image_pin(text.removeprefix("docker://"), env))
+
+
+def _if_image(pin: Pin) -> Iterator[Pin]:
+    if pin.provider or pin.reason == _NO_VERSION:
+        yield pin
 
 
 def _source_pins(
@@ -13223,6 +13390,8 @@ def _source_pins(
 ) -> Iterator[Pin]:
     """Charts and repositories from which Flux, Argo CD, Helm, pipelines and others take things. ``names``: of
     repositories of charts their addresses, of commits their versions."""
+    if _SOURCE_KEYS.isdisjoint(own):
+        return
     chart, name, url, place, version, repository, uses, repo = _texts(
         own, "chart", "name", "url", "repoURL", "version", "repository", "uses", "repo"
     )

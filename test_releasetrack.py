@@ -12066,6 +12066,102 @@ def test_scalar_of_several_lines_within_brackets_is_one_line():
     ]
 
 
+@pytest.mark.parametrize(
+    "text, wanted",
+    [
+        ("a: &k tool\nb:\n  *k : 1\n", {"a": "tool", "b": {"tool": "1"}}),
+        ("a: &k tool\nb:\n  *k: 1\n", {"a": "tool", "b": "*k: 1"}),  # that alias has a colon
+        ("&k tool: 1\nb: *k\nc: {d: {e: *k}}\n", {"tool": "1", "b": "tool", "c": {"d": {"e": "tool"}}}),
+        ("*gone : {b: 1}\nc: 2\n", {"*gone": {"b": "1"}, "c": "2"}),
+        ("a: &k [1]\nb:\n  *k : 2\n", {"a": ["1"], "b": {"*k": "2"}}),  # no text
+        ("&k 'x y' : 1\nb:\n- *k : 2\n  c: 3\n", {"x y": "1", "b": [{"x y": "2", "c": "3"}]}),
+        ("? a\n: b\n? c\n:\n  d: e\n? f\n", {"a": "b", "c": {"d": "e"}, "f": ""}),
+        ("? a\n: b: c\n  d: e\n? f\n: - g\n  - h\n", {"a": {"b": "c", "d": "e"}, "f": ["g", "h"]}),
+        ("x:\n  ? 'a b' # why\n  : |\n    c: d\n  e: f\n", {"x": {"a b": "c: d", "e": "f"}}),
+        ("- ? a\n  : b\n- c\n", [{"a": "b"}, "c"]),
+        ("a: |\n  [open\n  {more\nb: 1\n", {"a": "[open {more", "b": "1"}),
+        ("a:\n- >-\n  [ -z $x\n- b: |2\n      {{ c\n  d: 1\n", {"a": ["[ -z $x", {"b": "{{ c", "d": "1"}]}),
+        ("a: 'it''s\n  [x: y'\nb: 1\n", {"a": "it's [x: y", "b": "1"}),
+        ('a: "x\\\n  y"\nb: "p\n  q: r"\n', {"a": "xy", "b": "p q: r"}),
+        ("a:\n  'x\n   b: c'\nd: 1\n", {"a": "x b: c", "d": "1"}),
+        ("a: # why\n  b:1\nc: # [\n  - 2\n", {"a": "b:1", "c": ["2"]}),
+        ("a: ['x ] y\n  }', don't, [1]]\nb: 2\n", {"a": ["x ] y }", "don't", ["1"]], "b": "2"}),
+        ("a:\n  [1,\n  2]\nb:\n  {c: d,\n e: f}\n", {"a": ["1", "2"], "b": {"c": "d", "e": "f"}}),
+        ("x: &b {i: 1}\ny: [{b: *b}, [*b]]\n", {"x": {"i": "1"}, "y": [{"b": {"i": "1"}}, [{"i": "1"}]]}),
+    ],
+)  # fmt: skip
+def test_yaml_is_read_as_it_is_written(text, wanted):
+    assert rt._documents(text) == [wanted]
+
+
+@pytest.mark.parametrize(
+    "text, wanted",
+    [
+        (
+            "x: &web shop\nservices:\n  *web :\n    image: nginx:1.27\n  &db data:\n    image: redis:7\n",
+            ["dockerhub/library/nginx 1.27", "dockerhub/library/redis 7"],
+        ),
+        (
+            "services:\n  ? web\n  : image: nginx:1.27\n  ? db\n  :\n    image: redis:7\n",
+            ["dockerhub/library/nginx 1.27", "dockerhub/library/redis 7"],
+        ),
+        (
+            "services:\n  web:\n    command: |\n      [ -f x\n      {a\n    image: nginx:1.27\n",
+            ["dockerhub/library/nginx 1.27"],
+        ),
+        (
+            "services:\n  web:\n    image: # pinned\n      nginx:1.27\n  db:\n    image:\n      'redis:7'\n",
+            ["dockerhub/library/nginx 1.27", "dockerhub/library/redis 7"],
+        ),
+        (
+            'services:\n  web:\n    image: "ghcr.io/a/\\\n      b:1"\n',
+            ["ghcr/a/b 1"],
+        ),
+    ],
+)
+def test_compose_reads_all_services_whatever_yaml_it_is_written_in(text, wanted):
+    assert pins("compose.yaml", text) == wanted
+
+
+def crd(kind: str = "CustomResourceDefinition") -> str:
+    """What a definition of Kubernetes looks like: maps within maps, that call many things an image."""
+    head = f"apiVersion: apiextensions.k8s.io/v1\nkind: {kind}\nspec:\n  properties:\n"
+    properties = (
+        f"    f{n}:\n      description: A field.\n      properties:\n        image:\n"
+        "          type: string\n      required: [image]\n      type: object\n"
+        for n in range(300)
+    )
+    return head + "".join(properties)
+
+
+def test_definitions_of_kubernetes_cost_little_and_hide_nothing():
+    """Bug: two seconds a megabyte, 39 s for one repository."""
+    listed = "- " + crd().replace("\n", "\n  ").rstrip() + "\n"
+    text = f"{crd()}---\n{POD}---\n{crd()}---\nkind: List\nitems:\n{listed}- spec:\n    containers:\n    - image: nginx:1\n{listed}"
+    assert pins("a.yaml", text) == ["dockerhub/library/busybox 1.36", "dockerhub/library/nginx 1"]
+    quoted = "kind: ConfigMap\ndata:\n  x: |\n    kind: CustomResourceDefinition\nspec:\n  containers:\n  - image: nginx:1\n"
+    assert pins("a.yaml", quoted) == ["dockerhub/library/nginx 1"]
+    several = f"---\n{crd()}" * 200
+    with at_most(2):
+        assert len(several) > 5 * 2**20 and pins("crds.yaml", several) == []
+
+
+def test_map_that_names_no_image_makes_no_pins():
+    """What the readers call, counted: five pins for each map made other YAML as slow."""
+    calls = collections.Counter[str]()
+
+    def count(frame: types.FrameType, event: str, argument: object) -> None:
+        if event == "call":
+            calls[frame.f_code.co_name] += 1
+
+    sys.setprofile(count)
+    try:
+        found = pins("a.yaml", crd("Thing"))
+    finally:
+        sys.setprofile(None)
+    assert (found, calls["__post_init__"]) == ([], 0) and calls["_image_pins"] >= 900
+
+
 def test_yaml_never_expands_aliases():
     bomb = "a0: &a0 lol\n" + "".join(
         f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30)
