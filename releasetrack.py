@@ -14684,6 +14684,8 @@ _DIGEST_GRACE = 10.0  # seconds before a digest is due in which events go into t
 _ABANDONED_AFTER = (
     730 * DAY
 )  # a line of numbers without a release for so long before others is no update
+_OUTRUN_AFTER = 30 * DAY  # nor one that ended so long before lower ones began
+_ODD_AFTER = 180 * DAY  # nor a single tag of an image that is so much older
 
 
 def _main_family(newest: Sequence[str], rules: VersionRules) -> VersionParts | None:
@@ -14703,31 +14705,103 @@ def _main_family(newest: Sequence[str], rules: VersionRules) -> VersionParts | N
     )
 
 
+class _Line(NamedTuple):
+    """Versions with the same numbers up to the first that differs from those of another version."""
+
+    numbers: tuple[int, ...]
+    versions: list[str]
+    first: str  # the date of its first release, and of its last
+    last: str
+
+
+def _version_lines(
+    versions: Iterable[str], own: Sequence[int], dates: Mapping[str, str]
+) -> list[_Line]:
+    """The lines of these versions beside a version with its ``own`` numbers, the lowest first."""
+    lines = dict[tuple[int, ...], list[str]]()
+    for version in versions:
+        numbers = version_parts(version).numbers
+        pairs = enumerate(zip(numbers, own))
+        differs = next((index for index, (other, mine) in pairs if other != mine), len(own))
+        lines.setdefault(numbers[: differs + 1], []).append(version)
+    return [
+        _Line(
+            numbers,
+            members,
+            min(dates[version] for version in members),
+            max(dates[version] for version in members),
+        )
+        for numbers, members in sorted(lines.items())
+    ]
+
+
+def _line_starts(level: tuple[int, ...], dates: Mapping[str, str]) -> dict[tuple[int, ...], str]:
+    """When each line of numbers began that goes on behind those of ``level``. ``dates``: of all versions."""
+    size, starts = len(level) + 1, dict[tuple[int, ...], str]()
+    for version, date in dates.items():
+        numbers = version_parts(version).numbers[:size]
+        if numbers[:-1] == level:
+            starts[numbers] = min(starts.get(numbers, date), date)
+    return starts
+
+
+def _outrun(lines: Iterable[_Line], own: tuple[int, ...], dates: Mapping[str, str]) -> set[str]:
+    """The versions of lines that ended long before two lower ones began, as 1.120 before 1.18 and 1.19.
+
+    ``dates``: of all versions like mine. An old line that is kept up, as 5.9 beside 6.0, began before.
+    """
+    starts, outrun = dict[tuple[int, ...], dict[tuple[int, ...], str]](), set[str]()
+    for line in lines:
+        level = line.numbers[:-1]
+        if line.numbers < own[: len(line.numbers)] or not line.last:
+            continue
+        if level not in starts:
+            starts[level] = _line_starts(level, dates)
+        until = timestamp(instant_of(line.last) + _OUTRUN_AFTER)
+        later = [
+            numbers
+            for numbers, start in starts[level].items()
+            if numbers < line.numbers and start > until
+        ]
+        if len(later) > 1:
+            outrun.update(line.versions)
+    return outrun
+
+
 def _abandoned(
     versions: Iterable[str],
     since: str,
-    date: str,
     releases: Mapping[str, Release],
     rules: VersionRules,
 ) -> set[str]:
-    """Those versions whose whole line of numbers, up to the first that differs from those of ``since``, had
-    no release for two years before ``date``, as an odd old 4.02.3 above 0.14."""
-    oldest = timestamp(instant_of(date) - _ABANDONED_AFTER) if date else ""
-    if not any((releases[version].date or oldest) < oldest for version in versions):
-        return set()
-    own, lines = rules.parts(since).numbers, dict[tuple[int, ...], list[str]]()
-    for version in versions:
-        numbers = rules.parts(version).numbers
-        differs = next(
-            (at for at, (one, mine) in enumerate(zip(numbers, own)) if one != mine), len(own)
-        )
-        lines.setdefault(numbers[: differs + 1], []).append(version)
-    return {
-        version
-        for line in lines.values()
-        for version in line
-        if max(releases[one].date or oldest for one in line) < oldest
-    }
+    """Those versions above ``since`` that are no updates, whatever their numbers say.
+
+    Their whole line of numbers, up to the first that differs from those of ``since``, had no release for two
+    years before that, as an odd old 4.02.3 above 0.14; or lower lines began since then; or, of an image, it
+    is a single old tag.
+    """
+    release = releases.get(since)
+    date, own = (release.date or "") if release else "", rules.parts(since)
+    now = instant_of(date) if date else 0.0
+    oldest = timestamp(now - _ABANDONED_AFTER) if date else ""
+    odd = timestamp(now - _ODD_AFTER) if date and rules.is_image else ""
+    dates = {version: releases[version].date or oldest for version in versions}
+    lines = _version_lines(dates, own.numbers, dates)
+    abandoned = set[str]()
+    for line in lines:
+        is_single = len({rules.parts(version).numbers for version in line.versions}) == 1
+        if line.last < (max(odd, oldest) if is_single else oldest):
+            abandoned.update(line.versions)
+    last = max(dates.values(), default="")
+    if any(line.last < max(last, date) for line in lines):
+        alike = {since: date} if date else {}
+        alike |= {
+            version: other.date
+            for version, other in releases.items()
+            if other.date and rules.parts(version).family == own.family
+        }
+        abandoned |= _outrun(lines, own.numbers, alike)
+    return abandoned
 
 
 def ranked_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[str, int]:
@@ -14748,8 +14822,7 @@ def ranked_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[
         and rules.follows(of_most, parts[version]) != "doubt"
         and not (rules.is_image and parts[version].style != of_most.style)
     ]
-    date = releases[family[-1]].date or "" if family else ""
-    best = set(family) - _abandoned(family, family[-1] if family else "", date, releases, rules)
+    best = set(family) - (_abandoned(family, family[-1], releases, rules) if family else set())
 
     def rank(version: str) -> tuple[Any, ...]:
         one = releases[version]
@@ -15292,6 +15365,249 @@ def covered_release(tag: Release, noted: Noted) -> SourceVersion | None:
 
 
 # ---- what is installed
+_PUSHED_TOGETHER = HOUR  # the tags of one build
+
+
+class _Pushes:
+    """When an image's tags were pushed, and which are the same content, as far as either is known."""
+
+    def __init__(self, releases: Mapping[str, Release]) -> None:
+        self._releases = releases
+        dates = {release.date for release in releases.values() if release.is_dated}
+        self.are_dated = len(dates) > 1  # else they are dated as of a check
+
+    def digest(self, tag: str) -> str:
+        return _digest_of(self._releases[tag]).partition(" ")[0]
+
+    def pushed_at(self, tag: str) -> float | None:
+        """None where it is not known: what is pushed again keeps the date of its first push."""
+        release = self._releases[tag]
+        if not self.are_dated or not release.is_dated or release.is_updated:
+            return None
+        return instant_of(release.date) if release.date else None
+
+    def is_alias(self, tag: str, others: Collection[str]) -> bool | None:
+        """Whether a tag names the last of the others, and moves with them.
+
+        It does where it has the digest of one, or was pushed with or after the last. None where neither is
+        known.
+        """
+        digest, digests = self.digest(tag), {self.digest(other) for other in others}
+        if digest and digest in digests:
+            return True
+        pushed_at, times = self.pushed_at(tag), [self.pushed_at(other) for other in others]
+        last = max((time for time in times if time is not None), default=None)
+        if pushed_at is not None and last is not None:
+            if pushed_at < last - _PUSHED_TOGETHER:
+                return False
+            if None not in times:
+                return True
+        return False if digest and "" not in digests else None
+
+
+class _Family:
+    """An image's tags that are alike in all but their numbers and builds, and which of them move."""
+
+    def __init__(self, tags: Mapping[str, VersionParts], pushes: _Pushes) -> None:
+        self._tags, self._pushes = tags, pushes
+        self.numbers = {parts.numbers for parts in tags.values()}
+        self._moves = dict[tuple[int, ...], bool | None]()
+        self._last_pushes = dict[int, float]()  # by the count of numbers
+
+    @functools.cached_property
+    def longer(self) -> dict[tuple[int, ...], list[str]]:
+        """By numbers the tags whose numbers begin with them, and go on."""
+        longer = dict[tuple[int, ...], list[str]]()
+        for tag, parts in self._tags.items():
+            for size in range(1, len(parts.numbers)):
+                longer.setdefault(parts.numbers[:size], []).append(tag)
+        return longer
+
+    def moves(self, numbers: tuple[int, ...]) -> bool | None:
+        """Whether the tags with these numbers move, as 3.7 does where there is 3.7.9. None: nobody knows.
+
+        What neither digest nor date tells, the numbers do: a single one moves, and so do two if most of such
+        tags go on. That a single one was not pushed with the last proves nothing.
+        """
+        if numbers not in self._moves:
+            self._moves[numbers] = self._find_moves(numbers)
+        return self._moves[numbers]
+
+    def _find_moves(self, numbers: tuple[int, ...]) -> bool | None:
+        longer = self.longer.get(numbers, [])
+        if not longer:
+            return False
+        plain = [
+            tag
+            for tag, parts in self._tags.items()
+            if parts.numbers == numbers and not parts.counter
+        ]
+        answers = {self._pushes.is_alias(tag, longer) for tag in plain}
+        if not answers or True in answers:  # a tag of one build does not move
+            return True in answers
+        size = len(numbers)
+        go_on = size <= 2 and self._go_on_mostly(size)
+        if answers == {False} and size > 1:
+            return False
+        return True if go_on or (size == 1 and None in answers) else None
+
+    def _go_on_mostly(self, size: int) -> bool:
+        """Whether longer ones begin with most of the tags that have so many numbers."""
+        of_size = {numbers for numbers in self.numbers if len(numbers) == size}
+        return 2 * len(of_size & self.longer.keys()) >= len(of_size)
+
+    def came_after_all(self, tag: str, size: int) -> bool:
+        """Whether a tag was pushed after all of these tags with so many numbers, as far as that is known."""
+        if size not in self._last_pushes:
+            times = [
+                self._pushes.pushed_at(other)
+                for other, parts in self._tags.items()
+                if len(parts.numbers) == size
+            ]
+            self._last_pushes[size] = max(
+                (math.inf if time is None else time for time in times), default=math.inf
+            )
+        pushed_at = self._pushes.pushed_at(tag)
+        return pushed_at is not None and pushed_at > self._last_pushes[size] + _PUSHED_TOGETHER
+
+    @functools.cached_property
+    def _of_releases(self) -> dict[tuple[Any, ...], tuple[list[str], list[str]]]:
+        """By release the tags without a build and those of builds."""
+        by_release = dict[tuple[Any, ...], tuple[list[str], list[str]]]()
+        for tag, parts in self._tags.items():
+            by_release.setdefault(parts.release, ([], []))[bool(parts.counter)].append(tag)
+        return by_release
+
+    def moves_with_builds(self, release: tuple[Any, ...]) -> bool | None:
+        """Whether the tag of a release without a build names its last build. None: nobody knows."""
+        plain, builds = self._of_releases.get(release, ([], []))
+        if not plain or not builds:
+            return False
+        answers = {self._pushes.is_alias(tag, builds) for tag in plain}
+        if True in answers:
+            return True
+        if answers == {False}:
+            return False
+        return self._have_builds_mostly or None
+
+    @functools.cached_property
+    def _have_builds_mostly(self) -> bool:
+        have = [bool(builds) for plain, builds in self._of_releases.values() if plain]
+        return 2 * sum(1 for has in have if has) >= len(have)
+
+
+class ImageTags:
+    """What an image's tags say of each other: which move, and which look final and are not."""
+
+    def __init__(self, releases: Mapping[str, Release], rules: VersionRules) -> None:
+        self._releases, self._rules = releases, rules
+        self.pushes = _Pushes(releases)
+
+    @functools.cached_property
+    def _parts(self) -> dict[str, VersionParts]:
+        return {tag: self._rules.parts(tag) for tag in self._releases}
+
+    @functools.cached_property
+    def _families(self) -> dict[tuple[Any, ...], _Family]:
+        by_family = dict[tuple[Any, ...], dict[str, VersionParts]]()
+        for tag, parts in self._parts.items():
+            by_family.setdefault(parts.family, {})[tag] = parts
+        return {family: _Family(tags, self.pushes) for family, tags in by_family.items()}
+
+    def family(self, parts: VersionParts) -> _Family:
+        return self._families.get(parts.family) or _Family({}, self.pushes)
+
+    @functools.cached_property
+    def unfinished(self) -> frozenset[str]:
+        """The tags that look final and are not: aliases of pre-releases, and what "devel" or such a tag is."""
+        return frozenset([*self._aliases_of_prereleases(), *self._in_development()])
+
+    def _is_there(self, tag: str) -> bool:
+        return self._releases[tag].gone_at is None
+
+    def _aliases_of_prereleases(self) -> Iterator[str]:
+        """As cassandra's 6.0 beside 6.0-alpha2: a final release comes after what leads to it."""
+        leading = dict[tuple[Any, ...], list[str]]()
+        for tag, parts in self._parts.items():
+            is_of_base = bool(parts.bases or parts.variant)  # as the rc of 1.3.0-python3.15-rc
+            if self._releases[tag].is_prerelease and not is_of_base and self._is_there(tag):
+                key = parts.product, _without_zeros(parts.numbers)
+                leading.setdefault(key, []).append(tag)
+        if not leading:
+            return
+        for tag, parts in self._parts.items():
+            before = leading.get((parts.product, _without_zeros(parts.numbers)))
+            if before and not self._releases[tag].is_prerelease:
+                if self._leads_to(tag, before) and not self._is_continued(parts):
+                    yield tag
+
+    def _leads_to(self, tag: str, prereleases: Collection[str]) -> bool:
+        """Whether a tag is one of the pre-releases of its number, or was pushed before the last of them."""
+        digest, digests = (
+            self.pushes.digest(tag),
+            {self.pushes.digest(other) for other in prereleases},
+        )
+        if digest and "" not in digests:
+            return digest in digests
+        times = [self.pushes.pushed_at(other) for other in prereleases]
+        pushed_at, known = self.pushes.pushed_at(tag), [time for time in times if time is not None]
+        if pushed_at is None or not known:
+            return False
+        return pushed_at < max(known) + _PUSHED_TOGETHER
+
+    def _is_continued(self, parts: VersionParts) -> bool:
+        longer = self.family(parts).longer.get(parts.numbers, ())
+        return any(not self._releases[tag].is_prerelease for tag in longer)
+
+    def _in_development(self) -> Iterator[str]:
+        """The versions above the one that "stable" is, up to the one that "devel" is, as perl's odd ones."""
+        channels = [tag for tag in self._parts if tag in _DEVELOPMENT and self._is_there(tag)]
+        released = self._named_by(_RELEASED) if channels else None
+        developed = self._named_by(channels) if released else None
+        if not released or not developed:
+            return
+        for tag, parts in self._parts.items():
+            if parts.product == released.product and not self._releases[tag].is_prerelease:
+                if released.numbers < parts.numbers <= developed.numbers:
+                    yield tag
+
+    def _named_by(self, channels: Iterable[str]) -> VersionParts | None:
+        """The parts of the highest version that one of these tags is."""
+        there = [tag for tag in channels if tag in self._releases and self._is_there(tag)]
+        named = [
+            parts
+            for tag, parts in self._parts.items()
+            if parts.numbers and any(self._is_same_push(tag, channel) for channel in there)
+        ]
+        return max(named, key=lambda parts: parts.numbers, default=None)
+
+    def _is_same_push(self, tag: str, channel: str) -> bool:
+        """Whether both are the same content by their digests or, where one has none, by when they were pushed."""
+        digests = self.pushes.digest(tag), self.pushes.digest(channel)
+        if all(digests):
+            return digests[0] == digests[1]
+        times = self.pushes.pushed_at(tag), self.pushes.pushed_at(channel)
+        if times[0] is None or times[1] is None:
+            return False
+        return abs(times[0] - times[1]) < _PUSHED_TOGETHER
+
+    @functools.cached_property
+    def released(self) -> VersionParts | None:
+        """The parts of the version that "latest" or "stable" is, by its digest."""
+        digests = {self.pushes.digest(tag) for tag in _RELEASED if tag in self._releases} - {""}
+        named = [
+            parts
+            for tag, parts in self._parts.items()
+            if digests and parts.numbers and self.pushes.digest(tag) in digests
+        ]
+        return max(named, key=lambda parts: parts.numbers, default=None)
+
+
+# Tags that name what is released, and what is in development.
+_RELEASED = ("latest", "stable")
+_DEVELOPMENT = frozenset(word for word, rank in PRERELEASE_WORDS.items() if not rank)
+
+
 class Comparison:
     """A version, and which releases of its project follow it for sure.
 
@@ -15305,11 +15621,15 @@ class Comparison:
         rules: VersionRules,
         *,
         with_prereleases: bool = False,
+        tags: ImageTags | None = None,
     ) -> None:
         self._mine, self._releases, self._rules = mine, releases, rules
+        self._tags = tags or ImageTags(releases, rules)
         self._parts, self._order = rules.parts(mine), rules.order(mine)
         self._release = releases.get(mine)
-        self._with_prereleases = with_prereleases or rules.is_prerelease(mine)
+        self._unfinished = self._tags.unfinished if rules.is_image else frozenset[str]()
+        is_prerelease = rules.is_prerelease(mine) or mine in self._unfinished
+        self._with_prereleases = with_prereleases or is_prerelease
         self._place = self._sure_place()
 
     def newer(self) -> list[str]:
@@ -15322,13 +15642,13 @@ class Comparison:
             for version, release in self._releases.items()
             if self._is_newer(version, release)
         }
-        since = (self._release.date or "") if self._release else ""
-        left_out = _abandoned(newer, self._mine, since, self._releases, self._rules)
+        left_out = _abandoned(newer, self._mine, self._releases, self._rules)
         if self._rules.is_image:
-            left_out |= _floating(self._parts, newer, self._releases, self._rules)
+            left_out |= _counted_otherwise(self._parts, newer, self._tags, self._rules)
         newer = {version: parts for version, parts in newer.items() if version not in left_out}
         best = dict[tuple[Any, ...], str]()
-        for version, parts in _most_alike(self._parts, newer, self._rules).items():
+        family = self._tags.family(self._parts) if self._rules.is_image else None
+        for version, parts in _most_alike(self._parts, newer, self._rules, family).items():
             build = () if self._rules.is_image else parts.counter
             release = (parts.release, build)
             best[release] = max(best.get(release, version), version, key=self._liking)
@@ -15341,7 +15661,8 @@ class Comparison:
         return None if self._rules.answers else self._release.place
 
     def _is_newer(self, version: str, release: Release) -> bool:
-        if release.gone_at or (release.is_prerelease and not self._with_prereleases):
+        is_prerelease = release.is_prerelease or version in self._unfinished
+        if release.gone_at or (is_prerelease and not self._with_prereleases):
             return False
         is_below = self._is_placed_below(release)
         if is_below and not self._rules.is_image:
@@ -15392,69 +15713,105 @@ class Comparison:
         return is_of_other_scheme, self._rules.order(version)
 
 
-def _exactness(
-    own: VersionParts, releases: Iterable[str], rules: VersionRules
-) -> tuple[set[tuple[int, ...]], set[tuple[int, ...]]]:
-    """``(the numbers of an image's tags of a family, those with which others of them begin)``"""
-    family = {one.numbers for one in map(rules.parts, releases) if one.family == own.family}
-    return family, {numbers[:size] for numbers in family for size in range(1, len(numbers))}
-
-
-def _floating(
-    own: VersionParts,
-    found: Mapping[str, VersionParts],
-    releases: Collection[str],
-    rules: VersionRules,
+def _counted_otherwise(
+    own: VersionParts, found: Mapping[str, VersionParts], tags: ImageTags, rules: VersionRules
 ) -> set[str]:
-    """Of those tags of an image the ones that move or whose number does not go with mine: 18.1 for who runs
-    16, where there is 18; 18 for who runs 16.4, where there is 18.1; 2.536 for who runs 2.528.2 where both
-    kinds went on side by side; and stamps, if mine has none."""
-    size = len(own.numbers)
-    family, begun = (
-        _exactness(own, releases, rules)
-        if any(len(one.numbers) != size for one in found.values())
-        else (set(), set())
-    )
-    is_beside = any(
-        len(one) == size - 1 and one not in begun and one < own.numbers for one in family
-    )
-
-    def is_out(one: VersionParts) -> bool:
-        if own.scheme == "date":
-            return False
-        if len(one.numbers) > size:
-            return one.numbers[:size] in family or len(one.numbers) > size + 1
-        return len(one.numbers) < size and (
-            one.numbers in begun or is_beside or len(one.numbers) < size - 1
-        )
-
+    """Of those tags of an image the ones whose number does not go with mine, and stamps, if mine has none."""
+    counting = _Counting(own, tags.family(own))
     return {
         version
-        for version, one in found.items()
-        if not rules.answer(one)
-        and (is_out(one) or (max(one.counter, default=0) >= 10**9 and not own.counter))
+        for version, parts in found.items()
+        if not rules.answer(parts) and (counting.is_other(parts) or _is_stamp(parts, own))
     }
+
+
+def _is_stamp(parts: VersionParts, own: VersionParts) -> bool:
+    return max(parts.counter, default=0) >= 10**9 and not own.counter
+
+
+class _Counting:
+    """Which numbers of an image's tags go with mine.
+
+    Not 18.1 for who runs 16, where there is 18; nor 18 for who runs 16.4, where there is 18.1; nor 2.536 for
+    who runs 2.528.2, where both kinds went on side by side. A shorter one that does not move is a version as
+    any, and 29.3.3 follows 29.3.
+    """
+
+    def __init__(self, own: VersionParts, family: _Family) -> None:
+        self._own, self._family = own, family
+        self._size = len(own.numbers)
+
+    def is_other(self, parts: VersionParts) -> bool:
+        size = len(parts.numbers)
+        if self._own.scheme == "date" or size == self._size:
+            return False
+        if abs(size - self._size) > 1:
+            return True
+        if size > self._size:
+            shorter = parts.numbers[: self._size]
+            return shorter in self._family.numbers and self._family.moves(shorter) is not False
+        return self._is_beside or self._family.moves(parts.numbers) is not False
+
+    @functools.cached_property
+    def _is_beside(self) -> bool:
+        """Whether tags with a number less than mine went on beside those with as many."""
+        return any(
+            len(numbers) == self._size - 1
+            and numbers not in self._family.longer
+            and numbers < self._own.numbers
+            for numbers in self._family.numbers
+        )
+
+    def is_alike(self, tag: str, parts: VersionParts) -> bool:
+        """Whether it has as many numbers as mine, or only differs by one behind a version that does not move.
+
+        One more is alike, too, where all that have as many as mine are older.
+        """
+        if parts.scheme == "date" or len(parts.numbers) == self._size:
+            return True
+        if len(parts.numbers) == self._size + 1:
+            is_next_kind = self._family.came_after_all(tag, self._size)
+            return is_next_kind or self._is_version(parts.numbers[:-1])
+        return len(parts.numbers) == self._size - 1 and self._is_version(self._own.numbers[:-1])
+
+    def _is_version(self, numbers: tuple[int, ...]) -> bool:
+        return numbers in self._family.numbers and self._family.moves(numbers) is False
 
 
 def _most_alike(
-    own: VersionParts, found: dict[str, VersionParts], rules: VersionRules
+    own: VersionParts, found: dict[str, VersionParts], rules: VersionRules, family: _Family | None
 ) -> dict[str, VersionParts]:
     """Of the versions that follow one those that are most like it: on its system or language and, of an
-    image, with as many numbers, with a build as it has one or not, and of its channel."""
-    is_kept = not rules.is_image or any(word in SYSTEM_WORDS for word, _ in own.bases)
+    image, with as many numbers, with a build as it has one or not, and of its channel. ``family``: of an
+    image's tag."""
+    is_base_kept = not family or any(word in SYSTEM_WORDS for word, _ in own.bases)
+    counting = _Counting(own, family) if family else None
 
-    def likeness(one: VersionParts) -> tuple[bool, ...]:
-        size = one.scheme == "date" or len(one.numbers) == len(own.numbers)
-        channels = [part.stages if len(part.stages) == 1 else () for part in (one, own)]
-        return one.base == own.base or not is_kept, *(
-            rules.is_image and like
-            for like in (size, bool(one.counter) == bool(own.counter), channels[0] == channels[1])
-        )
+    def likeness(version: str) -> tuple[bool, ...]:
+        parts = found[version]
+        is_on_base = parts.base == own.base or not is_base_kept
+        if not counting:
+            return (is_on_base,)
+        has_build = bool(parts.counter) == bool(own.counter)
+        is_of_channel = _channel(parts) == _channel(own)
+        return is_on_base, counting.is_alike(version, parts), has_build, is_of_channel
 
-    best = max(map(likeness, found.values()), default=())
+    likenesses = {version: likeness(version) for version in found}
+    best = max(likenesses.values(), default=())
     return {
-        version: one for version, one in found.items() if likeness(one) == best or rules.answer(one)
+        version: parts
+        for version, parts in found.items()
+        if likenesses[version] == best or rules.answer(parts)
     }
+
+
+def _channel(parts: VersionParts) -> tuple[tuple[int, str, int], ...]:
+    return parts.stages if len(parts.stages) == 1 else ()
+
+
+def _channel_words(version: str) -> set[str]:
+    """The words of a version that name a channel, such as "nightly", wherever they stand."""
+    return PRERELEASE_WORDS.keys() & {*_TOKEN.findall(version.lower())}
 
 
 class _Doubts:
@@ -15470,15 +15827,17 @@ class _Doubts:
         newer: Sequence[str],
         releases: Mapping[str, Release],
         rules: VersionRules,
+        tags: ImageTags,
     ) -> None:
         self._mine, self._newer, self._releases, self._rules = mine, {*newer}, releases, rules
+        self._tags = tags
         self._own, self._newest = rules.parts(mine), newer[-1] if newer else mine
         self._top, self._order = rules.parts(self._newest), rules.order(self._newest)
         newest_release = releases.get(self._newest)
         self._date = (newest_release.date or "") if newest_release else ""
 
     def is_doubtful(self, version: str, release: Release) -> bool:
-        if release.is_prerelease or release.gone_at or version in self._newer:
+        if release.gone_at or version in self._newer or self._is_prerelease(version, release):
             return False
         if not self._is_later(version, release):
             return False
@@ -15486,6 +15845,12 @@ class _Doubts:
         if self._is_lower(parts) or not self._rules.follows(self._own, parts):
             return False
         return not (self._rules.is_image and is_left_out(version, (self._mine,)))
+
+    def _is_prerelease(self, version: str, release: Release) -> bool:
+        """Whether it is one of another channel than mine."""
+        if not release.is_prerelease:
+            return self._rules.is_image and version in self._tags.unfinished
+        return not _channel_words(version) & _channel_words(self._mine)
 
     def _is_later(self, version: str, release: Release) -> bool:
         date = release.date or ""
@@ -15497,9 +15862,17 @@ class _Doubts:
         if parts.scheme != self._top.scheme:
             return False
         numbers = parts.numbers
-        if self._rules.is_image or self._newest not in self._releases:
+        is_cut = self._rules.is_image or self._newest not in self._releases
+        if is_cut and not self._may_go_on(parts):
             numbers = numbers[: len(self._top.numbers)]
         return _without_zeros(numbers) <= _without_zeros(self._top.numbers)
+
+    def _may_go_on(self, parts: VersionParts) -> bool:
+        """Whether its numbers are the newest's with one more, and nobody knows whether that tag moves."""
+        if not self._rules.is_image or parts.family != self._top.family:
+            return False
+        is_next = parts.numbers[:-1] == self._top.numbers
+        return is_next and self._tags.family(self._top).moves(self._top.numbers) is None
 
     def likeness(self, version: str) -> tuple[int, str, VersionOrder]:
         variant = {*self._own.variant} & {*self._rules.parts(version).variant}
@@ -15507,14 +15880,18 @@ class _Doubts:
 
 
 def doubtful_version(
-    mine: str, newer: Sequence[str], releases: Mapping[str, Release], rules: VersionRules
+    mine: str,
+    newer: Sequence[str],
+    releases: Mapping[str, Release],
+    rules: VersionRules,
+    tags: ImageTags,
 ) -> str:
     """The version, most like mine, of which nobody knows whether it follows, as of _Doubts; "" for none.
 
     What is called or counts otherwise and was there before is another product. A variant that always came
     with mine is doubtful when mine has missed two of its releases.
     """
-    doubts, own = _Doubts(mine, newer, releases, rules), rules.parts(mine)
+    doubts, own = _Doubts(mine, newer, releases, rules, tags), rules.parts(mine)
     doubtful, others = dict[str, VersionParts](), list[VersionParts]()
     for version, release in releases.items():
         if doubts.is_doubtful(version, release):
@@ -15523,7 +15900,7 @@ def doubtful_version(
             others.append(rules.parts(version))
     if not doubtful:
         return ""
-    begun = _exactness(own, releases, rules)[1] if rules.is_image and own.scheme != "date" else ()
+    begun = tags.family(own).longer if rules.is_image and own.scheme != "date" else ()
     products = {parts.product for parts in others if parts.numbers} - {own.product}
     of_mine = {parts.release for parts in others if parts.family == own.family}
     companions = {parts.family for parts in others if parts.release in of_mine} - {own.family}
@@ -15584,6 +15961,7 @@ def compared(
     rules: VersionRules,
     *,
     is_reading: bool = False,
+    tags: ImageTags | None = None,
 ) -> Installation:
     """An installation, and how it compares with the releases; final ones are preferred.
 
@@ -15614,17 +15992,17 @@ def compared(
         cve=(),
         is_other_base=False,
     )
-    newer = list[str]()
+    newer, tags = list[str](), tags or ImageTags(releases, rules)
     if _is_compared_by_digest(installation, known_as, known, rules):
         is_same = bool(installation.digest) and bool(digest)
         after = dataclasses.replace(after, state="current" if is_same else "unknown")
     else:
         if is_comparable(mine, releases, rules):
-            newer = Comparison(mine, releases, rules).newer()
+            newer = Comparison(mine, releases, rules, tags=tags).newer()
             after = dataclasses.replace(after, state="current")
         finals = [version for version in newer if not releases[version].is_prerelease]
         if own.numbers:
-            doubt = doubtful_version(mine, finals or newer, releases, rules)
+            doubt = doubtful_version(mine, finals or newer, releases, rules, tags)
             after = dataclasses.replace(after, may_follow=doubt)
     if newer:
         return _behind(after, newer, releases, rules)
@@ -15781,13 +16159,14 @@ def changes_between(
 
 
 def _compared_installations(
-    project: Project, releases: Mapping[str, Release], rules: VersionRules
+    project: Project, releases: Mapping[str, Release], rules: VersionRules, tags: ImageTags
 ) -> tuple[Installation, ...]:
     """What is installed of a project, compared; whether an update ends a flaw is asked anew for another."""
     tags_to_read = project.special_tags if project.reading else set()
     installed = []
     for before in project.installed:
-        after = compared(before, releases, rules, is_reading=before.version in tags_to_read)
+        is_reading = before.version in tags_to_read
+        after = compared(before, releases, rules, is_reading=is_reading, tags=tags)
         if after.newest != before.newest:
             advisories = [dataclasses.replace(flaw, is_ended=None) for flaw in after.advisories]
             after = dataclasses.replace(after, advisories=tuple(advisories))
@@ -15817,7 +16196,8 @@ def apply_rules(
     if rules.is_image and (tags or project.exclude_version_regexp):
         ruled_out = {*ruled_out, *(tag for tag in releases if is_left_out(tag, tags))}
     known = {version: release for version, release in releases.items() if version not in ruled_out}
-    installed = _compared_installations(project, known, rules)
+    image_tags = ImageTags(known, rules)
+    installed = _compared_installations(project, known, rules, image_tags)
     after = dataclasses.replace(project, installed=installed)
     comparable, moving = set[str](), set[str]()  # versions and tags that say what is news
     for installation in installed:
@@ -15844,7 +16224,7 @@ def apply_rules(
     }
     newer = set[str]()
     for version in comparable:
-        newer.update(Comparison(version, known, rules).newer())
+        newer.update(Comparison(version, known, rules, tags=image_tags).newer())
     # A doubt that was announced is no news; one that names a CVE always is.
     announced = {
         rules.form(rules.parts(one.may_follow)) for one in project.installed if one.may_follow

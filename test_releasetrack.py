@@ -13335,6 +13335,94 @@ def known_of(
     }
 
 
+# What is installed | what follows ("~": may follow; "=": is current) | an image's tags, each with the day of its push ("@") and its
+# digest ("="), as far as they are known; what has no day came when the project was added.
+PUSHES = """
+# one more number behind a version that does not move, as it was pushed before
+v29.3 | v29.3.3 | v29.1@1 v29.2@40 v29.3@150 v29.3.3@250
+v29.2 | v29.3.3 | v29.1@1 v29.2@40 v29.3@150 v29.3.3@250
+3.12.10 | 3.12.10.1 | 3.12.9@1 3.12.10@30 3.12.10.1@60
+3.12.9 | 3.12.10.1 | 3.12.9@1 3.12.10@30 3.12.10.1@60
+2.44.0 | 2.44.0.1 | 2.43.0@1 2.43.0.1@9 2.44.0@20 2.44.0.1@25
+6.3.0.10514 | 6.3.0.10514.1 | 6.2.0.10400@1 6.3.0.10514@20 6.3.0.10514.1@21
+2022.11 | 2022.11.1 | 2022.09@1 2022.11@20 2022.11.1@30
+0.9.0 | 0.9.0.2 | 0.8.9@1 0.9.0@20 0.9.0.1@30 0.9.0.2@31
+v3.8-alpine | v3.8.2-alpine | v3.7-alpine@1 v3.8-alpine@9 v3.8.2-alpine@20
+1.4-ls3 | 1.4.1-ls4 | 1.3-ls1@1 1.3-ls2@2 1.4-ls3@9 1.4.1-ls4@20
+# or as it has another digest, whatever the day
+0.8.4 | 0.8.4.1 | 0.8.3=a 0.8.4=b 0.8.4.1=c
+v4.17 | v4.17.1 | v4.16=a v4.17=b v4.17.1=c
+# one that moves: it has the digest of the longer one, or was pushed with or after it
+1.27 | = | 1.26.2@1=a 1.26@1=a 1.27.0@30=b 1.27@30=b
+1.27 | = | 1.26.2@1=a 1.26@1=a 1.27.0@30=b 1.27@1=b
+1.27 | = | 1.26.2@1 1.26@1 1.27.0@30 1.27@30
+3.5.2 | = | 3.5.1@1 3.5.2.1@20=a 3.5.2@20=a
+3.5.2 | = | 3.5.1@1 3.5.2.1@20 3.5.2@21
+1.26 | 1.27 | 1.26.2@1=a 1.26@1=a 1.27.0@30=b 1.27@30=b
+16 | 18 | 16@300 16.9@300 17@300 17.5@300 18@290 18.1@300
+# where neither is known: three numbers are asked about, two where most such tags have no longer ones
+0.8.4 | ~0.8.4.2 | 0.8.2 0.8.3 0.8.4 0.8.4.1 0.8.4.2
+v29.3 | ~v29.3.3 | v29.1 v29.2 v29.3 v29.3.3
+1.27 | = | 1.26 1.26.2 1.27 1.27.0
+3.9 | = | 3.8 3.8.1 3.8.2 3.9 3.9.0 3.9.1
+16 | = | 15 15.2 16 16.1
+7 | = | 5 6 7 7.1
+# an alias of a pre-release looks final
+5.0.9 | = | 5.0.8@1 5.0.9@30 5.0@30 6.0-alpha2@40 6.0@40
+5.0.9 | = | 5.0.9@30 6.0-alpha1@40 6.0@40 6.0-alpha2@90
+5.0.9 | = | 5.0.9=a 6.0-alpha1=b 6.0-alpha2=c 6.0=c
+5.0.9 | 6.0 | 5.0.9=a 6.0-alpha2=b 6.0-rc1=c 6.0=d
+5.0.9 | 6.0 | 5.0.9@30 6.0-alpha1@40 6.0-rc1@90 6.0@120
+1.12.3 | = | 1.12.3@1 1.12@1 1.13.0-rc.0@20 1.13.0-rc@20 1.13@20
+8.5 | = | 8.4@1 8.5@100 9.0-beta1@200 9.0-20220507@200
+1.5 | 1.6 | 1.5@1 1.6@20 1.6.1-rc1@30
+2.0-slim | = | 1.9-slim@1 2.0-slim@9 3.0-rc1@20 3.0-rc1-slim@20 3.0@20 3.0-slim@20
+# what is in development, by the tags that say so
+5.42.0 | 5.44.0 | 5.42.0@1 5.44.0@100 stable@100 5.45.1@110 5.45.2@140 devel@140
+5.44.0 | = | 5.42.0@1 5.44.0@100 stable@100 5.45.1@110 5.45.2@140 devel@140
+5.44.0 | = | 5.44.0=a latest=a 5.45.1=b 5.45.2=c edge=c
+5.44.0 | 5.45.2 | 5.44.0=a 5.45.2=c edge=c latest=c
+5.44.0 | 5.45.2 | 5.44.0=a 5.45.2=c edge=c
+5.45.1 | 5.45.2 | 5.44.0=a latest=a 5.45.1=b 5.45.2=c edge=c
+# an odd old tag, which others have outrun
+1.19.0 | = | 1.15.0@1 1.120.20221218@2 1.16.0@20 1.17.0@80 1.18.0@200 1.19.0@300
+1.16.0 | 1.19.0 | 1.15.0@1 1.120.20221218@2 1.16.0@20 1.17.0@80 1.18.0@200 1.19.0@300
+1.8.3 | 1.9.0 | 1.6.0@1 1.8.1259@2 1.7.0@50 1.8.3@90 1.9.0@190
+1.2.0 | = | 1.1.0@1 11.2.0@2 1.2.0@300
+1.2.0 | 11.2.0 | 1.1.0@1 11.2.0@2 1.2.0@30
+5.9.0 | 6.0.0 | 5.8.0@1 6.0.0@2 5.9.0@90
+5.9.0 | 6.1.0 | 5.8.0@1 6.0.0@2 6.1.0@3 5.9.0@290
+"""
+
+
+def pushed(text: str) -> dict[str, rt.Release]:
+    """The releases of an image of which a row of PUSHES tells."""
+    known = {}
+    for word in text.split():
+        tag, _, digest = word.partition("=")
+        tag, _, day = tag.partition("@")
+        known[tag] = was(
+            rt.timestamp(MONDAY + int(day or 0) * rt.DAY),
+            f"digest:{digest}" if digest else None,
+            None,
+            tag,
+            is_prerelease=rt.IMAGES.is_prerelease(tag),
+            is_dated=bool(day),
+        )
+    places = rt.ranked_places(known, rt.IMAGES)
+    return {tag: dataclasses.replace(release, place=places[tag]) for tag, release in known.items()}
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in PUSHES.strip().splitlines() if not row.startswith("#")]
+)
+def test_pushes_and_digests_say_which_tags_follow(row):
+    mine, expected, tags = (cell.strip() for cell in row.split("|"))
+    found = rt.compared(rt.Installation("", mine), pushed(tags), rt.IMAGES)
+    state = {"=": "current", "~": "unsure"}.get(expected[0], "behind")
+    assert (found.state, found.newest or found.may_follow) == (state, expected.lstrip("=~"))
+
+
 @pytest.mark.parametrize(
     "mine, versions, state, step, line, newest, behind",
     [
