@@ -12295,14 +12295,23 @@ def project_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, 
     return _image_in(providers, text)
 
 
+# Providers that are called like an official image of Docker.
+_OFFICIAL_IMAGES = frozenset(("alpine", "debian", "maven", "ubuntu", "wordpress"))
+
+
 def split_provider(
     providers: Collection[str], id_: str | None, text: str
 ) -> tuple[str | None, str]:
     """The provider that a typed text begins with, as in "npm react" and "npm:react", else ``id_``; and the
-    rest. What may be an image's tag, as in debian:12, is left alone."""
+    rest. What may be an image's tag, as in debian:12 and debian:bookworm-slim, is left alone."""
     first = re.match(r"\s*(?:[-*\u2022]\s+)?([\w.-]+)(?:\s+|:(?!/|v?[0-9.]+(?:-|$)))(?=\S)", text)
-    is_named = first and first[1].lower() in providers
-    return (first[1].lower(), text[first.end() :]) if first and is_named else (id_, text)
+    if not first or first[1].lower() not in providers:
+        return id_, text
+    provider, rest = first[1].lower(), text[first.end() :]
+    is_tag = first[0].endswith(":") and re.fullmatch(r"\w[\w.-]*(?:@\S*)?\s*", rest)
+    if is_tag and provider in _OFFICIAL_IMAGES:
+        return id_, text[first.start(1) :]
+    return provider, rest
 
 
 _LIKELY = (
@@ -13660,19 +13669,35 @@ _NVCHECKER = {
 _TOOLS = dict(
     pair.split("=")
     for pair in """
-    aws-cli=aws/aws-cli awscli=aws/aws-cli bun=oven-sh/bun deno=denoland/deno elixir=elixir-lang/elixir
-    erlang=erlang/otp gh=cli/cli github-cli=cli/cli go=golang/go golang=golang/go helm=helm/helm
-    hugo=gohugoio/hugo jq=jqlang/jq just=casey/just kubectl=kubernetes/kubernetes node=nodejs/node
-    nodejs=nodejs/node opentofu=opentofu/opentofu php=php/php-src pnpm=pnpm/pnpm poetry=python-poetry/poetry
-    python=python/cpython ruby=ruby/ruby rust=rust-lang/rust terraform=hashicorp/terraform uv=astral-sh/uv
-    yq=mikefarah/yq""".split()
+    act=nektos/act actionlint=rhysd/actionlint age=FiloSottile/age argocd=argoproj/argo-cd aws-cli=aws/aws-cli
+    awscli=aws/aws-cli bat=sharkdp/bat buf=bufbuild/buf bun=oven-sh/bun cargo-binstall=cargo-bins/cargo-binstall
+    cilium-cli=cilium/cilium-cli consul=hashicorp/consul cosign=sigstore/cosign crystal=crystal-lang/crystal
+    deno=denoland/deno direnv=direnv/direnv dive=wagoodman/dive doctl=digitalocean/doctl dotnet=dotnet/sdk
+    dotnet-core=dotnet/sdk elixir=elixir-lang/elixir erlang=erlang/otp eza=eza-community/eza fd=sharkdp/fd
+    flux2=fluxcd/flux2 fzf=junegunn/fzf gh=cli/cli github-cli=cli/cli gitleaks=gitleaks/gitleaks
+    gleam=gleam-lang/gleam go=golang/go golang=golang/go golangci-lint=golangci/golangci-lint
+    goreleaser=goreleaser/goreleaser gradle=gradle/gradle hadolint=hadolint/hadolint helm=helm/helm
+    helmfile=helmfile/helmfile hugo=gohugoio/hugo jq=jqlang/jq just=casey/just k3d=k3d-io/k3d k9s=derailed/k9s
+    kind=kubernetes-sigs/kind kotlin=JetBrains/kotlin kubeconform=yannh/kubeconform kubectl=kubernetes/kubernetes
+    kubectx=ahmetb/kubectx kubeseal=bitnami-labs/sealed-secrets kustomize=kubernetes-sigs/kustomize
+    lazygit=jesseduffield/lazygit lefthook=evilmartians/lefthook minikube=kubernetes/minikube
+    neovim=neovim/neovim nim=nim-lang/Nim node=nodejs/node nodejs=nodejs/node nomad=hashicorp/nomad npm=npm/cli
+    opentofu=opentofu/opentofu packer=hashicorp/packer php=php/php-src pnpm=pnpm/pnpm
+    poetry=python-poetry/poetry pre-commit=pre-commit/pre-commit protoc=protocolbuffers/protobuf
+    pulumi=pulumi/pulumi python=python/cpython ripgrep=BurntSushi/ripgrep ruby=ruby/ruby ruff=astral-sh/ruff
+    rust=rust-lang/rust sbt=sbt/sbt shellcheck=koalaman/shellcheck shfmt=mvdan/sh sops=getsops/sops
+    starship=starship/starship stern=stern/stern talhelper=budimanjojo/talhelper talosctl=siderolabs/talos
+    task=go-task/task terraform=hashicorp/terraform terragrunt=gruntwork-io/terragrunt
+    tflint=terraform-linters/tflint trivy=aquasecurity/trivy uv=astral-sh/uv vault=hashicorp/vault
+    velero=vmware-tanzu/velero watchexec=watchexec/watchexec yq=mikefarah/yq zig=ziglang/zig
+    zoxide=ajeetdsouza/zoxide""".split()
 )
 # Our provider for what stands before a tool's colon: https://mise.jdx.dev/dev-tools/backends/
 _BACKENDS = dict(
     pair.split("=")
     for pair in """
-    aqua=github cargo=cargo dotnet=nuget gem=gems github=github gitlab=gitlab go=go npm=npm pipx=pypi
-    spm=github ubi=github""".split()
+    aqua=github cargo=cargo conda=conda dotnet=nuget forgejo=codeberg gem=gems github=github gitlab=gitlab go=go
+    npm=npm pipx=pypi spm=github ubi=github""".split()
 )
 
 
@@ -13703,6 +13728,31 @@ def _nvchecker(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
             yield Pin(table, version, service=table, reason=f"no provider for the source {source}")
 
 
+def _tool_pin(tool: str, version: str) -> Pin:
+    """The project of a tool of asdf or mise: by its name, or by the registry that stands before its colon."""
+    backend, _, name = tool.partition(":")
+    name = name.partition("[")[0]  # without options
+    if backend in ("", "asdf", "core") or not name:
+        backend, name = "", name or tool
+    elif backend not in _BACKENDS:
+        return Pin(tool, version, reason=f"no provider for the tool {tool}")
+    if is_address(name.removeprefix("git+")):
+        return Pin(name.removeprefix("git+"), version)
+    if backend == "conda" and "/" not in name:
+        name = f"conda-forge/{name}"
+    if backend == "pipx" and "/" in name:
+        backend = "github"
+    if backend == "aqua" and "." in name.partition("/")[0]:  # another server, or a module of Go
+        return Pin(f"https://{name}", version)
+    if backend == "aqua" and "/" in name:  # a tool of the repository may follow
+        name = "/".join(name.split("/")[:2])
+    elif backend in ("", "aqua"):
+        if name not in _TOOLS:
+            return Pin(tool, version, reason=f"no provider for the tool {tool}")
+        name = _TOOLS[name]
+    return Pin(name, version, provider=_BACKENDS.get(backend, "github"))
+
+
 def _tools(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """https://asdf-vm.com/manage/configuration.html and https://mise.jdx.dev/configuration.html  The first
     choice first; not what is the system's or in a folder."""
@@ -13711,20 +13761,14 @@ def _tools(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     if re.search(r"^\[", text, re.MULTILINE):
         tools = pick(dict, _toml(text), "tools").items()
     for tool, value in tools:
-        backend, _, name = tool.partition(":")
-        name = (
-            name.partition("[")[0]
-            if backend in _BACKENDS
-            else _TOOLS.get(tool.removeprefix("core:"), "")
-        )
         listed = value if isinstance(value, list) else [value]
         versions = (pick(str, entry, "version") or pick(str, entry) for entry in listed)
         for word in " ".join(versions).split():
             match = re.fullmatch(r"((?:[a-z]+-)*+)(v?[0-9][\w.+-]*)", word)  # temurin-21.0.5+11
-            if match and name and not match[1]:
-                yield Pin(name, word, provider=_BACKENDS.get(backend, "github"))
-            elif match:
+            if match and match[1]:
                 yield Pin(tool, match[2], reason=f"no provider for the tool {match[1]}{tool}")
+            elif match:
+                yield _tool_pin(tool, word)
 
 
 def _go_mod(text: str, env: Mapping[str, str]) -> Iterator[Pin]:

@@ -10959,6 +10959,53 @@ READ = [
         ],
     ),
     (
+        "mise.toml",
+        '[tools]\ngo = "1.24.2"\nnpm = "11.0.0"\ndotnet = "9.0.100"\n"core:go" = "1.23.1"\n"asdf:nodejs" = "22.1.0"\n"asdf:a/b" = "1.0"\n'
+        '"aqua:kubernetes/kubernetes/kubectl" = "1.33.1"\n"aqua:a/b/c/d" = "2.0"\n"aqua:kubectl" = "1.32.0"\n"aqua:nobody" = "3.0"\n'
+        '"aqua:gitlab.com/gitlab-org/cli" = "1.5.1"\n"aqua:golang.org/x/tools/gopls" = "0.18.1"\n',
+        [
+            "github/golang/go 1.24.2",
+            "github/npm/cli 11.0.0",
+            "github/dotnet/sdk 9.0.100",
+            "github/golang/go 1.23.1",
+            "github/nodejs/node 22.1.0",
+            "?asdf:a/b 1.0",
+            "github/kubernetes/kubernetes 1.33.1",
+            "github/a/b 2.0",
+            "github/kubernetes/kubernetes 1.32.0",
+            "?aqua:nobody 3.0",
+            "gitlab/gitlab-org/cli 1.5.1",
+            "?https://golang.org/x/tools/gopls 0.18.1",
+        ],
+    ),
+    (
+        "mise.toml",
+        '[tools]\n"pipx:psf/black" = "24.1.0"\n"pipx:ruff[x=y]" = "0.9"\n"pipx:git+https://github.com/a/tool.git" = "1.0"\n'
+        '"cargo:https://github.com/a/crate" = "2.0"\n"forgejo:a/b" = "3.0"\n"gitlab:a/b/c" = "4.0"\n"conda:ripgrep" = "14.1.0"\n'
+        '"conda:bioconda/samtools" = "1.2"\n"http:x" = "5.0"\n',
+        [
+            "github/psf/black 24.1.0",
+            "pypi/ruff 0.9",
+            "github/a/tool 1.0",
+            "github/a/crate 2.0",
+            "codeberg/a/b 3.0",
+            "gitlab/a/b/c 4.0",
+            "conda/conda-forge/ripgrep 14.1.0",
+            "conda/bioconda/samtools 1.2",
+            "?http:x 5.0",
+        ],
+    ),
+    (
+        ".tool-versions",
+        "golang 1.24.2\nkubectl 1.33.1\nsops v3.9.1\naqua:cli/cli 2.60.0\n",
+        [
+            "github/golang/go 1.24.2",
+            "github/kubernetes/kubernetes 1.33.1",
+            "github/getsops/sops v3.9.1",
+            "github/cli/cli 2.60.0",
+        ],
+    ),
+    (
         "values.yaml",
         "a:\n  image:\n    repository: ghcr.io/a/b\n    tag: null\nb:\n  image:\n    repository: ghcr.io/a/c\n    tag: '1.2'\n    digest: ~ # none\n",
         ["ghcr/a/b", "ghcr/a/c 1.2"],
@@ -12171,6 +12218,31 @@ def test_yaml_never_expands_aliases():
             "compose.yml", bomb + "services:\n  a:\n    image: *a29\n    <<: *a29\n", {}
         )
     assert one.reason and len(one.name) < 500
+
+
+@pytest.mark.parametrize(
+    "typed, project",
+    [
+        ("debian:bookworm-slim", ("dockerhub", "library/debian")),
+        ("debian:stable-slim", ("dockerhub", "library/debian")),
+        ("debian:12", ("dockerhub", "library/debian")),
+        ("ubuntu:focal", ("dockerhub", "library/ubuntu")),
+        ("* ubuntu:noble ", ("dockerhub", "library/ubuntu")),
+        ("Alpine:edge", ("dockerhub", "library/alpine")),
+        (f"debian:sid@{IMAGE_DIGEST}", ("dockerhub", "library/debian")),
+        ("maven:3-eclipse-temurin-21", ("dockerhub", "library/maven")),
+        ("wordpress:php8.3-apache", ("dockerhub", "library/wordpress")),
+        ("maven:org.a:b", ("maven", "org.a:b")),
+        ("alpine:main/busybox", ("alpine", "main/busybox")),
+        ("debian curl", ("debian", "curl")),
+        ("wordpress akismet", ("wordpress", "akismet")),
+        ("npm:react", ("npm", "react")),
+        ("pypi:django", ("pypi", "django")),
+    ],
+)
+def test_official_image_wins_over_a_provider_of_its_name(typed, project):
+    provider, name, _ = rt.project_at(rt.PROVIDERS, None, typed, is_typed=True)
+    assert (provider.id, name) == project
 
 
 def test_env_file_is_read():
