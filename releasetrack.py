@@ -13605,9 +13605,13 @@ def _requirements(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
 
 def _origin(package: Mapping[str, Any], default: str) -> tuple[str, str]:
     """``(kind, address)`` of where a package of a lock file is from."""
-    default = next(
-        (key for key in ("directory", "archive") if key in package), default
-    )  # of pylock.toml
+    for key in ("directory", "archive"):  # of pylock.toml
+        if key in package:
+            default = key
+            break
+    for key in ("git", "url", "path"):  # of pdm.lock
+        if place := pick(str, package, key):
+            return key, place
     source = package.get("source") or package.get("vcs") or default
     if not isinstance(source, dict):  # of Cargo
         return str(source).partition("+")[::2]
@@ -14076,7 +14080,8 @@ def _sbom(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
         if one in roots or (not roots and one not in pinned and to in pinned)
     }
     for id_, purl, version, name in things:
-        if not direct or id_ not in roots:
+        is_whole = id_ in roots and not purl and len(things) > 1
+        if not is_whole and (not direct or id_ not in roots):
             yield _purl_pin(purl, version, not direct or id_ in direct, name)
 
 
@@ -14100,7 +14105,8 @@ def _listed(text: str, env: Mapping[str, str]) -> Iterable[Pin]:
         re.sub(r"\s#.*", "", line.strip()).removeprefix("- ").strip() for line in _lines(text)
     ]
     are_words = sum(" " in entry for entry in entries) * 2 >= len(entries)
-    if re.match(r"\s*[{<\[]\s*[\"{}\]?]", text) or are_words:
+    is_markup = re.match(r"\s*(?:[{<\[]\s*[\"{}\]?]|<(?!\w+://)[\w!/])", text)
+    if is_markup or are_words:
         raise ValueError(
             "is no file that is known here, nothing that docker, podman, kubectl, helm, pip or npm "
             "print as the README says, and no list of addresses or images, one per line"
@@ -14118,6 +14124,11 @@ def installed_in(provider: Provider, text: str, now: float) -> tuple[Installatio
         return ()
     return (Installation("", version, pin.digest if digest else "", seen_at=now),)
 
+
+_COMPOSE_NAME = r"(?>(?:.*?[.-])?compose(?=[.-])).*\.ya?ml"
+_QUADLET_NAME = r".+\.(?:container|image)"
+# Files that say what runs where they are, so that they count in any folder.
+STACK_NAMES = (_COMPOSE_NAME, _QUADLET_NAME)
 
 # To read another kind of file, write its reader above and add a row. The first row that fits a file's name
 # reads it; else the first whose mark is in the text's beginning.
@@ -14138,16 +14149,16 @@ READERS: tuple[tuple[str, Reader, str], ...] = (
     (r".*\.opml(?:\.xml)?", _opml, r"<opml\b"),
     (r"yarn\.lock", _yarn, r"^__metadata:|^# yarn lockfile v1"),
     (r"Cargo\.lock", _locked("cargo", "directory"), r'^source = "(?:registry|sparse)\+'),
-    (r"(?:uv|poetry)\.lock|pylock(?:\.[\w-]+)?\.toml", _locked("pypi"), r"^\[\[packages?\]\]"),
+    (r"(?:uv|poetry|pdm)\.lock|pylock(?:\.[\w-]+)?\.toml", _locked("pypi"), r"^\[\[packages?\]\]"),
     (r"mix\.lock", *_rows("hex", r'^ *"[^"\n]+": *\{(?::hex, *:"?([\w.-]+)"?, *"([^"\n]+)"|:git, *"([^"\n]+)"'
                           r'(?:[^\n\[]*+\[[^\]\n]*?\btag: *"([^"\n]+)")?)')),
     (r"pubspec\.lock", _sections("pub", "packages", kind="dependency", load=lambda text: _documents(
         text)[-1]), r'^ +dependency: "?(?:transitive|direct)'),
-    (r"gradle\.lockfile", *_rows("maven", r"^([\w.-]+:[\w.-]+):([^\s:=]+)=[\w,]+$")),
+    (r"(?:.+-)?gradle\.lockfile", *_rows("maven", r"^([\w.-]+:[\w.-]+):([^\s:=]+)=[\w,]+$")),
     (r"\.terraform\.lock\.hcl", *_rows(
         "terraform", r'^provider "(?:registry\.(?:terraform\.io|opentofu\.org)/)?([^"\n]+)" \{\n\s*+'
                      r'version *= *"([^"\n]+)"')),
-    (r".+\.(?:container|image)", *_rows("image", r"^Image *= *((?!\S+\.(?:image|build)$)\S+)()")),
+    (_QUADLET_NAME, *_rows("image", r"^Image *= *((?!\S+\.(?:image|build)$)\S+)()")),
     (r"\.tool-versions|\.?mise(?:\.[\w.-]+)?\.toml", _tools, r"^\[tools|\A[\w-]+ +[0-9][\d.]*(?:\s|\Z)"),
     (r"(?>.*?nvchecker).*\.toml", _nvchecker, r"^source *= *[\"']"),
     (r"(?:.*\.)?(?:Dockerfile|Containerfile)(?:\..*)?", _dockerfile,
@@ -14156,7 +14167,7 @@ READERS: tuple[tuple[str, Reader, str], ...] = (
     (r"go\.mod", _go_mod, r"^require [^\n]*(?:\(| v[0-9])"),
     (r"pnpm-lock\.yaml", _pnpm, r"^lockfileVersion:"),
     (r"requirements\.ya?ml", _galaxy, r"^(?:collections|roles):"),
-    (r"(?>(?:.*?[.-])?compose(?=[.-])).*\.ya?ml", _compose, r"$."),
+    (_COMPOSE_NAME, _compose, r"$."),
     # Compose under another name, Kubernetes, Kustomize, Helm, Helmfile, Flux, pipelines, Diun, Argus
     (r"Chart\.lock|.*\.ya?ml", _yaml, r"^(?:services|kind|service|dependencies|repos|images|helmCharts|jobs"
      r"|releases|steps|pipeline|runs):|^- name:|^[ -]*(?:image|uses):"),
@@ -14166,13 +14177,17 @@ READERS: tuple[tuple[str, Reader, str], ...] = (
 # fmt: on
 # Files that do not say all, and those beside them that do: what is needed directly, a chart's appVersion.
 MANIFESTS = {
-    "poetry.lock": ("pyproject.toml",),
+    **dict.fromkeys(("poetry.lock", "pdm.lock"), ("pyproject.toml",)),
     "Pipfile.lock": ("Pipfile",),
     "mix.lock": ("mix.exs",),
     **dict.fromkeys(("yarn.lock", "package-lock.json", "npm-shrinkwrap.json"), ("package.json",)),
     "composer.lock": ("composer.json",),
     "values.yaml": ("Chart.yaml",),
-    "gradle.lockfile": ("build.gradle", "build.gradle.kts", "gradle/libs.versions.toml"),
+    **dict.fromkeys(
+        ("gradle.lockfile", "buildscript-gradle.lockfile"),
+        ("build.gradle", "build.gradle.kts", "gradle/libs.versions.toml"),
+    ),
+    "settings-gradle.lockfile": ("settings.gradle", "settings.gradle.kts"),
 }
 
 
@@ -14292,12 +14307,16 @@ def _container_pin(container: Mapping[str, Any], image: Mapping[str, Any]) -> Pi
     digests = [
         one.partition("@") for one in pick(list, image, "RepoDigests") if isinstance(one, str)
     ]
-    if re.fullmatch(r"(?:sha256:)?[0-9a-f]{12,64}", reference):  # its tag went to another image
-        tags = [one for one in pick(list, image, "RepoTags") if isinstance(one, str)]
-        reference = next(iter(tags), "".join(digests[0]) if digests else "")
     if not reference or pick(str, labels, "com.docker.compose.oneoff") == "True":
         return None
     name = pick(str, (pick(list, container, "Names") or [""])[0]).lstrip("/")
+    if re.fullmatch(r"(?:sha256:)?[0-9a-f]{12,64}", reference):  # its tag went to another image
+        tags = [tag for tag in pick(list, image, "RepoTags") if isinstance(tag, str)]
+        names = [*tags, *map("".join, digests)]
+        if not names:
+            reason = "its image has neither a tag nor a digest"
+            return Pin(reference[:19], service=name, reason=reason)
+        reference = names[0]
     pin = _image_pin(
         reference[:NAME_LIMIT].replace("$", ""),
         {},
@@ -22943,8 +22962,15 @@ def read_document(text: str) -> dict[str, Any]:
     text = text.removeprefix("\ufeff")
     what, loads = ("JSON", json.loads) if text.lstrip()[:1] == "{" else ("TOML", tomllib.loads)
 
-    def as_json(text: str) -> Any:  # TOML has times; and half of a character could not be stored
-        return json.loads(json.dumps(loads(text), default=str, ensure_ascii=False).encode())
+    def time_as_text(
+        value: object,
+    ) -> str:  # TOML has times, and days, which begin at midnight in UTC
+        is_day = type(value) is datetime.date
+        return f"{value}T00:00:00Z" if is_day else str(value)
+
+    def as_json(text: str) -> Any:  # half of a character could not be stored
+        document = json.dumps(loads(text), default=time_as_text, ensure_ascii=False)
+        return json.loads(document.encode())
 
     found = loaded(what, as_json, text)
     words = {int: "a number", bool: "true or false", dict: "a table", list: "a list"}
@@ -28965,7 +28991,30 @@ def make_app(context: Context) -> Callable[..., Any]:
 
 _SCAN_LIMIT = 20 * MIB  # bytes of a file
 _FILES_LIMIT = 20_000  # that a scan reads
-_FOLDERS_PASSED_OVER = frozenset(("node_modules", "vendor", "site-packages", "__pycache__"))
+# What programs put there, copies of others' files among them.
+_FOLDERS_PASSED_OVER = frozenset((
+    "node_modules",
+    "vendor",
+    "site-packages",
+    "__pycache__",
+    ".bzr",
+    ".cache",
+    ".cargo",
+    ".git",
+    ".gradle",
+    ".hg",
+    ".local",
+    ".m2",
+    ".npm",
+    ".nox",
+    ".pnpm-store",
+    ".rustup",
+    ".svn",
+    ".terraform",
+    ".tox",
+    ".venv",
+))
+# In other hidden folders only stacks are read.
 _HIDDEN_FOLDERS = frozenset((
     ".github",
     ".gitlab",
@@ -29001,22 +29050,35 @@ def read_document_file(file: str, helper: Helper) -> dict[str, Any]:
 
 
 def _files_of(path: str, own: Mapping[str, Reader]) -> Iterator[str]:
-    """The files in a folder that readers know by name, without links out of it and most hidden folders; or
-    the path of what is no folder."""
-    root, known = os.path.realpath(path), dict(own) | {row[0]: row[1] for row in READERS}
+    """The files in a folder that readers know by name; or the path of what is no folder.
+
+    Left out are links that lead out of it or nowhere, and in hidden folders all but stacks: compose files
+    and quadlets, which say what runs.
+    """
     if not os.path.isdir(path):
         yield path
+        return
+    root = os.path.realpath(path)
+    known = {**own, **{row[0]: row[1] for row in READERS}}
+    of_stacks = {**own, **{name: known[name] for name in STACK_NAMES}}
     for folder, folders, names in os.walk(root):
-        folders[:] = sorted(
-            one
-            for one in folders
-            if one in _HIDDEN_FOLDERS or (one[0] != "." and one not in _FOLDERS_PASSED_OVER)
-        )
-        for file in (
-            os.path.join(folder, name) for name in sorted(names) if reader_named(known, name)
-        ):
-            if os.path.commonpath((root, os.path.realpath(file))) == root:
+        folders[:] = sorted(name for name in folders if name not in _FOLDERS_PASSED_OVER)
+        is_hidden = _is_hidden(os.path.relpath(folder, root))
+        for name in sorted(names):
+            file = os.path.join(folder, name)
+            is_known = reader_named(of_stacks if is_hidden else known, name)
+            if is_known and os.path.exists(file) and _is_within(root, file):
                 yield file
+
+
+def _is_hidden(folder: str) -> bool:
+    """Whether a folder, by its path from where a scan begins, is in one that people do not see."""
+    parts = folder.split(os.sep)
+    return any(part[0] == "." and part != "." and part not in _HIDDEN_FOLDERS for part in parts)
+
+
+def _is_within(root: str, file: str) -> bool:
+    return os.path.commonpath((root, os.path.realpath(file))) == root
 
 
 def _beside(file: str, name: str) -> str:

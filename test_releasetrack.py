@@ -11069,6 +11069,51 @@ READ = [
         ["npm/a 1", "?x 1 +", "npm/b 1 +"],
     ),
     (
+        "folder.spdx.json",
+        json.dumps({
+            "spdxVersion": "SPDX-2.3",
+            "documentDescribes": ["SPDXRef-root"],
+            "packages": [
+                {"SPDXID": "SPDXRef-root", "name": "."},
+                {
+                    "SPDXID": "SPDXRef-a",
+                    "name": "a",
+                    "versionInfo": "1",
+                    "externalRefs": [{"referenceType": "purl", "referenceLocator": "pkg:npm/a@1"}],
+                },
+            ],
+            "relationships": [
+                {
+                    "spdxElementId": "SPDXRef-root",
+                    "relationshipType": "CONTAINS",
+                    "relatedSpdxElement": "SPDXRef-a",
+                }
+            ],
+        }),
+        ["npm/a 1"],
+    ),
+    (
+        "image.spdx.json",
+        json.dumps({
+            "spdxVersion": "SPDX-2.3",
+            "documentDescribes": ["SPDXRef-root"],
+            "packages": [
+                {
+                    "SPDXID": "SPDXRef-root",
+                    "name": "x",
+                    "externalRefs": [
+                        {
+                            "referenceType": "purl",
+                            "referenceLocator": f"pkg:oci/x@{IMAGE_DIGEST}?repository_url=ghcr.io/x/y&tag=1.2",
+                        }
+                    ],
+                },
+                {"SPDXID": "SPDXRef-b", "name": "b", "versionInfo": "2"},
+            ],
+        }),
+        [f"ghcr/x/y 1.2 {IMAGE_DIGEST}", "?b 2"],
+    ),
+    (
         "",
         "nginx:1.27\npkg:npm/react@18.2.0\na/b@v1.2.3\nhttps://github.com/c/d\nghcr.io/e/f\nfoo\n",
         [
@@ -11642,6 +11687,41 @@ def test_reader_says_where_in_the_file(name, text, wanted):
             },
             ["github/a/b v1", "dockerhub/library/golang latest"],
         ),
+        (
+            {
+                ".config/containers/systemd/web.container": "[Container]\nImage=docker.io/library/nginx:1.27\n",
+                ".config/containers/systemd/sub/app.image": "[Image]\nImage=quay.io/a/b:v1\n",
+                ".doco-cd/docker-compose.app.yaml": services("ghcr.io/a/doco-cd:0.110.1"),
+                ".config/nvim/lazy-lock/package-lock.json": '{"lockfileVersion": 1, "dependencies": {"x": {"version": "1"}}}',
+                ".config/app/values.yaml": "image:\n  repository: ghcr.io/x/y\n  tag: '1'\n",
+                ".git/compose.yaml": services("a:1"),
+                ".venv/lib/compose.yaml": services("a:1"),
+                "nas/.cache/compose.yaml": services("a:1"),
+                "nas/.github/compose.yaml": services("redis:7"),
+            },
+            [
+                "dockerhub/library/nginx 1.27",
+                "quay/a/b v1",
+                "ghcr/a/doco-cd 0.110.1",
+                "dockerhub/library/redis 7",
+            ],
+        ),
+        (
+            {
+                "pdm.lock": '[metadata]\nlock_version = "4.5.0"\n[[package]]\nname = "requests"\nversion = "2.31.0"\n'
+                '[[package]]\nname = "idna"\nversion = "3.7"\n[[package]]\nname = "tool"\nversion = "1.0"\n'
+                'git = "https://github.com/a/tool.git"\nref = "v1.0"\n[[package]]\nname = "mine"\nversion = "0.1"\npath = "./mine"\n',
+                "pyproject.toml": '[project]\ndependencies = ["requests>=2", "tool"]\n',
+            },
+            ["pypi/requests 2.31.0", "pypi/idna 3.7 +", "github/a/tool 1.0", "?/ 0.1 +"],
+        ),
+        (
+            {
+                "buildscript-gradle.lockfile": "a.b:c:1=classpath\n",
+                "settings-gradle.lockfile": "a.b:d:2=classpath\n",
+            },
+            ["maven/a.b:c 1", "maven/a.b:d 2"],
+        ),
     ],
 )
 def test_scan_of_a_folder_reads_files_together(tmp_path, files, wanted):
@@ -11658,6 +11738,21 @@ def test_scan_of_a_folder_reads_files_together(tmp_path, files, wanted):
         for one in rt.scan_rows(rt.PROVIDERS, {}, found)
     }
     assert (list(rows.values()), faults) == (wanted, [])
+
+
+def test_scan_of_a_folder_passes_over_links_that_lead_nowhere_or_out_of_it(world, tmp_path):
+    """Bug: one dangling link, and the whole scan was a failure."""
+    folder, faults = tmp_path / "here", list[str]()
+    (folder / "sub").mkdir(parents=True)
+    (folder / "compose.yaml").write_text(services("nginx:1.27"))
+    (tmp_path / "compose.yaml").write_text(services("outside:1"))
+    (folder / "compose.prod.yaml").symlink_to(folder / "gone.yaml")
+    (folder / "sub" / "compose.yaml").symlink_to(tmp_path / "compose.yaml")
+    (folder / "sub" / "compose.a.yaml").symlink_to("compose.a.yaml")  # itself
+    found = rt.scan_files([str(folder)], HELPER, faults.append, {})
+    assert ([pin.name for _, pin in found], faults) == (["nginx"], [])
+    status, _, errors = world.command("scan", str(folder / "compose.prod.yaml"))
+    assert status == 3 and "cannot be read" in errors, "what is named must be there"
 
 
 # Folders as people have them, in which YAML names many things and few images.
@@ -11826,6 +11921,10 @@ def test_version_is_no_placeholder(version):
             "more than 50,000 entries",
         ),
         ("", "a text of some words\n", "no file that is known"),
+        ("pom.xml", "<project><version>1.0</version></project>", "no file that is known"),
+        ("a.csproj", "\n  <Project Sdk='x'/>", "no file that is known"),
+        ("a.xml", "<?xml version='1.0'?><a/>", "no file that is known"),
+        ("a.html", "<!doctype html><p>x:1</p>", "no file that is known"),
         ("", '{"some": "json"}', "no file that is known"),
     ],
 )
@@ -17248,6 +17347,21 @@ def test_label_of_a_container_spares_the_registry(noting):
         '{"org.opencontainers.image.source": "https://github.com/x/y"}',
     )
     assert "x/y" not in noting.source(project).labels
+
+
+@pytest.mark.parametrize(
+    "reference, image, wanted",
+    [
+        ("sha256:" + "a" * 64, {}, ("sha256:aaaaaaaaaaaa", "", "neither a tag nor a digest")),
+        ("a" * 12, {"RepoTags": [], "RepoDigests": []}, ("a" * 12, "", "neither a tag")),
+        ("a" * 12, {"RepoTags": ["x/y:1"], "RepoDigests": ["x/y@sha256:b"]}, ("x/y", "1", "")),
+        ("x/y:1", {"RepoTags": [], "RepoDigests": []}, ("x/y", "1", "built here")),
+    ],
+)
+def test_container_has_a_row_whatever_its_image_is_called(reference, image, wanted):
+    pin = rt._container_pin({"Image": reference, "Names": ["/app"]}, image)
+    assert pin and (pin.name, pin.version, pin.service) == (*wanted[:2], "app")
+    assert wanted[2] in pin.reason and bool(pin.reason) is bool(wanted[2])
 
 
 def test_docker_hub_is_asked_for_the_labels_of_ten_images_in_an_hour(noting):
@@ -26205,6 +26319,19 @@ def test_plan_of_a_document_without_end_is_cheap(world, visitor, what):
     with at_most(2):
         done = visitor.press(shown, "import")
     assert "An account may have at most" in done.text
+
+
+def test_times_of_toml_are_times_of_json():
+    text = (
+        "projects = [{name = 'a/b', snoozed_until = 2999-01-01},"
+        " {name = 'a/c', snoozed_until = 2999-01-01T08:00:00Z}]"
+    )
+    whens = [row["snoozed_until"] for row in rt.read_document(text)["projects"]]
+    assert [rt.instant_of(when) for when in whens] == [
+        rt.instant_of("2999-01-01T00:00:00Z"),
+        rt.instant_of("2999-01-01T08:00:00Z"),
+    ]
+    assert "T" in whens[0], "a day alone is refused where a time is expected"
 
 
 def test_only_documents_are_documents():
