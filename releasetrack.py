@@ -12870,23 +12870,27 @@ def read_env(text: str) -> dict[str, str]:
 
 
 def _patterns(included: Iterable[str], excluded: Iterable[str]) -> dict[str, Any]:
-    """The options of a project whose tags match one of some patterns, if any, and none of others."""
-    only, rules = list(filter(None, included)), list[dict[str, Any]]()
-    rules += [{"value": one} for one in excluded if one]
-    if only:
-        both = "|".join(f"(?:{one})" for one in only)
-        rules.append({"value": both if only[1:] else only[0], "inverse": True})
+    """The options of a project whose tags match one of some patterns, if any, and none of others. Those of
+    JavaScript and Go are written as Python's where a group has a name."""
+
+    def as_python(pattern: str) -> str:
+        return re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", pattern)
+
+    only = [as_python(pattern) for pattern in included if pattern]
+    rules: list[dict[str, Any]] = [{"value": as_python(pattern)} for pattern in excluded if pattern]
+    if len(only) == 1:
+        rules.append({"value": only[0], "inverse": True})
+    elif only:
+        rules.append({"value": "|".join(f"(?:{pattern})" for pattern in only), "inverse": True})
     return {"exclude_version_regexp": rules} if rules else {}
 
 
 _LABEL_TAGS = 20  # of a container, at most; an account has a thousand for all
 
 
-def _label_options(labels: Any) -> dict[str, Any]:
+def _label_options(labels: Mapping[str, Any]) -> dict[str, Any]:
     """The options that labels of a container or a service name: ours, and those of Diun and WUD.
     https://crazymax.dev/diun/providers/docker/#docker-labels  https://github.com/getwud/wud, docs/watchers"""
-    if isinstance(labels, list):  # of a compose file
-        labels = dict(one.partition("=")[::2] for one in labels if isinstance(one, str))
     text = functools.partial(pick, str, labels)
     options = _patterns(
         [*text("diun.include_tags").split(";"), text("wud.tag.include")],
@@ -12903,6 +12907,16 @@ def _label_options(labels: Any) -> dict[str, Any]:
         notify_level=text("releasetrack.level"),
         notes_from=text("releasetrack.notes"),
     )
+
+
+def _labels_as_written(words: Iterable[Any], env: Mapping[str, str]) -> dict[str, str]:
+    """Labels that may name options, of ``name=value`` as files have them, with their variables filled in."""
+    labels = dict[str, str]()
+    for word in words:
+        name, _, value = pick(str, word).partition("=")
+        if name.startswith(("releasetrack.", "diun.", "wud.")):
+            labels[name] = _with_variables(value, env)[0]
+    return labels
 
 
 def _pin_of_version(version: str) -> dict[str, Any]:
@@ -13309,21 +13323,57 @@ def _chart_pin(name: str, version: str, repository: str) -> Pin:
     )
 
 
+def _with_merged(value: Any) -> dict[str, Any]:
+    """A map of YAML with what it merges by ``<<``; what is empty in it does not count."""
+    merged, places = dict[str, Any](), [value]
+    for place in itertools.islice(places, 10):
+        own = {key: value for key, value in merged.items() if value != ""}
+        merged = pick(dict, place) | own
+        others = pick(dict, place).get("<<")
+        places += others if isinstance(others, list) else [others]
+    return merged
+
+
+def _labels_of_service(service: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, str]:
+    """The labels of a service's containers, and of the service itself where a swarm runs it."""
+    labels = dict[str, str]()
+    for written in (_with_merged(service.get("deploy")).get("labels"), service.get("labels")):
+        words = written if isinstance(written, list) else []
+        if isinstance(written, dict):
+            words = [f"{name}={pick(str, value)}" for name, value in _with_merged(written).items()]
+        labels |= _labels_as_written(words, env)
+    return labels
+
+
 def _services(document: Any, env: Mapping[str, str]) -> Iterator[Pin]:
     """Images of a compose file: https://docs.docker.com/reference/compose-file/services/#image"""
-    for name, service in document["services"].items():
-        own, places = dict[str, Any](), [service]
-        for place in itertools.islice(places, 10):  # what it merges
-            own = pick(dict, place) | {key: value for key, value in own.items() if value != ""}
-            merged = pick(dict, place).get("<<")
-            places += merged if isinstance(merged, list) else [merged]
-        if image := own.get("image"):
-            found = dataclasses.replace(
-                _image_pin(pick(str, image) or f"{name} ?", env, name),
-                options=_label_options(own.get("labels")),
-            )
-            is_built = "build" in own and "/" not in found.name
-            yield dataclasses.replace(found, provider="", reason=_BUILT_HERE) if is_built else found
+    for name, value in document["services"].items():
+        service = _with_merged(value)
+        image = service.get("image")
+        if not image:
+            continue
+        pin = _image_pin(pick(str, image) or f"{name} ?", env, name)
+        pin = dataclasses.replace(pin, options=_label_options(_labels_of_service(service, env)))
+        if "build" in service and "/" not in pin.name:
+            pin = dataclasses.replace(pin, provider="", reason=_BUILT_HERE)
+        yield pin
+
+
+def _quadlet(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """Containers of Podman: https://docs.podman.io/en/latest/markdown/podman-systemd.unit.5.html"""
+    for section in re.split(r"^(?=\[)", text.replace("\\\n", " "), flags=re.MULTILINE):
+        images, words = list[str](), list[str]()
+        for line in _lines(section):
+            key, _, value = line.partition("=")
+            if key.strip() == "Image":
+                images.append(value.strip())
+            elif key.strip() == "Label":
+                words += re.findall(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""", value)
+        labels = _labels_as_written((re.sub("[\"']", "", word) for word in words), env)
+        for image in images:
+            if image and not image.endswith((".image", ".build")):
+                pin = _image_pin(image, env)
+                yield dataclasses.replace(pin, options=_label_options(labels))
 
 
 # A map without any of these keys names no image, and one without any of those nothing else.
@@ -13975,16 +14025,10 @@ def _rows(provider: str, pattern: str) -> tuple[Reader, str]:
 
     def read(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
         for name, version, *place in re.findall(pattern, text, re.MULTILINE):
-            found = (
-                Pin(name, version, provider=provider)
-                if name
-                else _checkout(place[0], place[1] or "HEAD")
-            )
-            yield (
-                _image_pin(name, env)
-                if provider == "image"
-                else dataclasses.replace(found, alias=name)
-            )
+            if name:
+                yield Pin(name, version, provider=provider, alias=name)
+            else:
+                yield _checkout(place[0], place[1] or "HEAD")
 
     return read, pattern
 
@@ -14158,7 +14202,7 @@ READERS: tuple[tuple[str, Reader, str], ...] = (
     (r"\.terraform\.lock\.hcl", *_rows(
         "terraform", r'^provider "(?:registry\.(?:terraform\.io|opentofu\.org)/)?([^"\n]+)" \{\n\s*+'
                      r'version *= *"([^"\n]+)"')),
-    (_QUADLET_NAME, *_rows("image", r"^Image *= *((?!\S+\.(?:image|build)$)\S+)()")),
+    (_QUADLET_NAME, _quadlet, r"^Image *= *(?!\S+\.(?:image|build)$)\S"),
     (r"\.tool-versions|\.?mise(?:\.[\w.-]+)?\.toml", _tools, r"^\[tools|\A[\w-]+ +[0-9][\d.]*(?:\s|\Z)"),
     (r"(?>.*?nvchecker).*\.toml", _nvchecker, r"^source *= *[\"']"),
     (r"(?:.*\.)?(?:Dockerfile|Containerfile)(?:\..*)?", _dockerfile,
@@ -20695,6 +20739,31 @@ class Form:
 SCAN_OUTCOMES = ("tracked", "recorded", "added", "not tracked", "ignored", "unknown")
 
 
+# The labels of a container by the options that they name.
+LABELS = {
+    "notify_level": "releasetrack.level",
+    "notes_from": "releasetrack.notes",
+    "tags": "releasetrack.tags",
+}
+
+
+def without_problems(options: Mapping[str, Any], problems: Iterable[Problem]) -> dict[str, Any]:
+    """The options, but for those that problems name; of a list only those of its members that are wrong."""
+    left = dict(options)
+    places = dict[str, set[int]]()  # in a list, by the option's name
+    for problem in problems:
+        name, _, behind = problem.field.partition("[")
+        place = behind.partition("]")[0]
+        if place.isdigit():
+            places.setdefault(name, set()).add(int(place))
+        else:
+            left.pop(name, None)
+    for name, wrong in places.items():
+        members = enumerate(pick(list, left, name))
+        left[name] = [member for place, member in members if place not in wrong]
+    return {name: value for name, value in left.items() if value != []}
+
+
 @dataclasses.dataclass
 class ScanRow:
     """One thing that was found to be installed, and what became of it."""
@@ -20706,6 +20775,20 @@ class ScanRow:
     key: str
     outcome: str  # one of SCAN_OUTCOMES
     reason: str  # why it is not recorded, or has no version
+
+    def add_problems(self, problems: Sequence[Problem]) -> None:
+        """Say which options are not used, and why; the others are."""
+        for problem in problems:
+            name = problem.field.partition("[")[0]
+            words = f"without its options: {problem.message}"
+            if name:
+                words = f"without {LABELS.get(name, name)}, which {problem.message}"
+            self.reason = "; ".join(filter(None, (self.reason, words)))
+
+    @property
+    def has_problems(self) -> bool:
+        """Whether its options were not used, or not all of them."""
+        return bool(self.pin.options) and self.reason not in ("", self.pin.reason)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -20869,6 +20952,21 @@ class Inventory(Value):
         fields.check()
         return settings
 
+    def usable_settings(
+        self, project: Project, options: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], list[Problem]]:
+        """As ``named_settings``, of those options that can be used; and what is wrong with the others."""
+        usable, problems = dict(options), list[Problem]()
+        while True:
+            try:
+                return self.named_settings(project, usable), problems
+            except Invalid as error:
+                problems += error.problems
+                left = without_problems(usable, error.problems)
+                if left == usable:  # it is about no option
+                    return {}, problems
+                usable = left
+
     def verdicts_for(self, project: Project) -> RuleResult:
         """What its rules say of its releases."""
         releases = self.store.releases.known(project.source_id)
@@ -20942,26 +21040,22 @@ class Inventory(Value):
     def _track_found(self, account: Account, row: ScanRow, provider: Provider) -> str:
         """Add the project of a row, which says what is wrong with its options; its id. Raises Invalid."""
         settings: dict[str, Any] = {"email_notification": account.email_notification}
-        try:
-            settings |= self.named_settings(
-                Project.blank(account.id, provider.id, row.name), row.pin.options
-            )
-        except Invalid as error:
-            row.reason = f"without its options: {error}"
+        blank = Project.blank(account.id, provider.id, row.name)
+        usable, problems = self.usable_settings(blank, row.pin.options)
+        settings |= usable
+        row.add_problems(problems)
         labels = compact_json({REPOSITORY_LABELS[0]: row.pin.source}) if row.pin.source else ""
         project, _ = self.add(account.id, provider, row.key, row.name, settings, labels)
         row.outcome = "added"
         return project.id
 
-    def _apply_labels(self, account_id: str, project_id: str, options: Mapping[str, Any]) -> None:
+    def _apply_labels(self, account_id: str, project_id: str, row: ScanRow) -> None:
         """Have a project be as our labels say; those of others say only how it begins. Raises Invalid."""
-        ours = {
-            name: options[name]
-            for name in ("notify_level", "notes_from", "tags")
-            if name in options
-        }
+        ours = {name: value for name, value in row.pin.options.items() if name in LABELS}
         for project in self.store.projects.of_ids(account_id, [project_id]):
-            if changes := differing(project, self.named_settings(project, ours)):
+            settings, problems = self.usable_settings(project, ours)
+            row.add_problems(problems)
+            if changes := differing(project, settings):
                 self.store.projects.update(account_id, [project_id], changes)
 
     def record_scan(
@@ -21007,7 +21101,7 @@ class Inventory(Value):
                         account, row, row.provider
                     )
                 elif id_ and origin != "manual" and row.pin.options:
-                    self._apply_labels(account.id, id_, row.pin.options)
+                    self._apply_labels(account.id, id_, row)
             except Invalid as error:
                 row.reason = str(error)
                 if id_ is None and not error.problems[0].field:
@@ -30962,9 +31056,17 @@ def scan_(run: Invocation, args: argparse.Namespace) -> list[dict[str, Any]]:
         and row.outcome == "not tracked"
         and (row.pin.is_direct or args.all)
     ]
+    _complain_of_options(run, rows)
     if left:
         run.complain(f"{pluralize(len(left), 'row')} not added: {left[0].reason}")
     return [row.as_json() for row in rows]
+
+
+def _complain_of_options(run: Invocation, rows: Iterable[ScanRow]) -> None:
+    """Have the status say that labels were not used, or filters of a list; with the first of them."""
+    if bad := [row for row in rows if row.has_problems and row.outcome != "unknown"]:
+        more = f" (and {pluralize(len(bad) - 1, 'other row')})" if bad[1:] else ""
+        run.complain(f"{bad[0].name}: {bad[0].reason}{more}")
 
 
 def _fetch_when_free(fetcher: Fetcher, request: Request, tries: int = 3) -> Answer:
@@ -31161,6 +31263,7 @@ def import_(run: Invocation, service: Service, account: Account, args: argparse.
         rows = service.inventory.record_scan(
             account, place, "manual", pins, is_tracking=True, with_indirect=args.all, is_whole=False
         )
+    _complain_of_options(run, rows)
     if left := [row for row in rows if row.reason and row.outcome in ("not tracked", "unknown")]:
         run.complain(f"{pluralize(len(left), 'row')} left out; {left[0].name}: {left[0].reason}")
     return [row.as_json() for row in rows]

@@ -26911,13 +26911,116 @@ def test_labels_of_containers_say_how_a_project_is(world, tmp_path):
     assert [row.outcome for row in scanned(releasetrack_ignore="true")] == [
         "ignored"
     ] and not world.ask("GET", "/v1/projects/dockerhub/postgres").get("installed")
-    assert "notify_level must be" in scanned(releasetrack_level="loud")[0].reason
+    assert "without releasetrack.level, which must" in scanned(releasetrack_level="loud")[0].reason
     project_id = world.ask("GET", "/v1/projects/dockerhub/postgres")["id"]
     world.ask("DELETE", f"/v1/projects/{project_id}")
-    (row,) = scanned(releasetrack_level="loud", diun_include_tags="(")
-    assert row.outcome == "added" and "without its options: notify_level must be" in row.reason, (
-        "a wrong label costs the label"
+    (row,) = scanned(releasetrack_level="loud")
+    assert row.outcome == "added"
+    assert "without releasetrack.level, which must be" in row.reason
+
+
+@pytest.mark.parametrize(
+    "labels, options, named",
+    [
+        (
+            {"releasetrack.level": "minors", "releasetrack.tags": "home, photos"},
+            {"tags": ["home", "photos"]},
+            ["releasetrack.level"],
+        ),
+        (
+            {"releasetrack.level": "minor", "releasetrack.notes": "nowhere at all"},
+            {"notify_level": "minor"},
+            ["releasetrack.notes"],
+        ),
+        (
+            {"releasetrack.tags": "a" * 200, "releasetrack.level": "major"},
+            {"notify_level": "major"},
+            ["releasetrack.tags"],
+        ),
+        (
+            {"wud.tag.exclude": "(?<!", "wud.tag.include": r"^(?<major>\d+)$", "releasetrack.tags": "a"},
+            {"tags": ["a"], "patterns": [r"^(?P<major>\d+)$"]},
+            ["exclude_version_regexp"],
+        ),
+        (
+            {"diun.exclude_tags": "rc;(;beta", "releasetrack.level": "x", "releasetrack.tags": "a"},
+            {"tags": ["a"], "patterns": ["rc", "beta"]},
+            ["releasetrack.level", "exclude_version_regexp"],
+        ),
+        ({"releasetrack.level": "minor", "wud.display.icon": "x"}, {"notify_level": "minor"}, []),
+    ],
+)  # fmt: skip
+def test_label_that_is_wrong_costs_itself_alone_and_is_named(
+    world, tmp_path, labels, options, named
+):
+    """Bug: one bad value, and all options of the container were lost, with the status 0."""
+    (tmp_path / "compose.yaml").write_text(
+        json.dumps({"services": {"d": {"image": "t/d:1.0", "labels": labels}}})
     )
+    for is_new in (True, False):
+        status, out, errors = world.command("scan", str(tmp_path), "--track", "--json")
+        (row,) = json.loads(out)
+        assert row["outcome"] == "added" if is_new else "recorded"
+        ours = [name for name in named if name != "exclude_version_regexp"]
+        expected = named if is_new else ours  # others' labels say only how it begins
+        assert all(f"without {name}, which " in (row["reason"] or "") for name in expected)
+        assert status == (3 if expected else 0)
+        assert not expected or f"without {expected[0]}, which " in errors
+        project = world.ask("GET", "/v1/projects/dockerhub/t/d")
+        tags = {tag["id"]: tag["name"] for tag in world.ask("GET", "/v1/tags")["tags"]}
+        assert sorted(tags[id_] for id_ in project.get("tags", [])) == options.get("tags", [])
+        assert project.get("notify_level", "newer") == options.get("notify_level", "newer")
+        patterns = [rule["value"] for rule in project.get("exclude_version_regexp", [])]
+        assert patterns == options.get("patterns", [])
+
+
+@pytest.mark.parametrize(
+    "name, text, options",
+    [
+        (
+            "compose.yaml",
+            "services:\n  a:\n    image: o/a:1\n    deploy:\n      labels:\n        releasetrack.level: major\n        releasetrack.tags: x\n    labels:\n      - releasetrack.tags=y\n",
+            {"notify_level": "major", "tags": ["y"]},
+        ),
+        (
+            "compose.yaml",
+            "services:\n  a:\n    image: o/a:1\n    deploy: {labels: ['releasetrack.level=minor', 'traefik.x=${UNSET}']}\n",
+            {"notify_level": "minor"},
+        ),
+        (
+            "compose.yaml",
+            "services:\n  a:\n    image: o/a:1\n    labels:\n      releasetrack.level: ${LEVEL}\n      releasetrack.tags: ${TEAM:-home},$LEVEL\n      releasetrack.notes: ${NOTES}\n      wud.tag.include: ^\\d+$$\n",
+            {
+                "notify_level": "major",
+                "tags": ["home", "major"],
+                "exclude_version_regexp": [{"value": "^\\d+$", "inverse": True}],
+            },
+        ),
+        (
+            "compose.yaml",
+            "x-l: &l\n  releasetrack.level: major\nservices:\n  a:\n    image: o/a:1\n    labels:\n      <<: *l\n      releasetrack.tags: z\n",
+            {"notify_level": "major", "tags": ["z"]},
+        ),
+        ("compose.yaml", "services:\n  a:\n    image: o/a:1\n    deploy: none\n    labels: 7\n", {}),
+        (
+            "a.container",
+            "[Container]\nLabel=releasetrack.level=major other=1\nImage=o/a:1\nLabel=\"releasetrack.tags=home, photos\" \\\n  'diun.exclude_tags=rc'\n",
+            {
+                "notify_level": "major",
+                "tags": ["home", "photos"],
+                "exclude_version_regexp": [{"value": "rc"}],
+            },
+        ),
+        (
+            "a.container",
+            "[Unit]\nDescription=x\n[Container]\nImage = o/a:1\nLabel = releasetrack.tags=\"a b\"\n[Pod]\nLabel=releasetrack.level=major\n",
+            {"tags": ["a b"]},
+        ),
+    ],
+)  # fmt: skip
+def test_labels_are_read_wherever_they_stand(name, text, options):
+    (pin,) = rt.pins_in(name, text, {"LEVEL": "major"})
+    assert (pin.name, pin.version, pin.options) == ("o/a", "1", options)
 
 
 def test_labels_without_those_of_the_image_decide_nothing(tmp_path):
