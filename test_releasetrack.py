@@ -26914,8 +26914,10 @@ def test_labels_of_containers_say_how_a_project_is(world, tmp_path):
     assert "without releasetrack.level, which must" in scanned(releasetrack_level="loud")[0].reason
     project_id = world.ask("GET", "/v1/projects/dockerhub/postgres")["id"]
     world.ask("DELETE", f"/v1/projects/{project_id}")
-    (row,) = scanned(releasetrack_level="loud")
-    assert row.outcome == "added"
+    (row,) = scanned(releasetrack_level="loud", releasetrack_tags="db")
+    assert row.outcome == "added" and len(
+        world.ask("GET", "/v1/projects/dockerhub/postgres")["tags"]
+    )
     assert "without releasetrack.level, which must be" in row.reason
 
 
