@@ -1244,6 +1244,8 @@ class VersionRules(NamedTuple):
         if self.is_one_family:
             return "yes"
         answer = self.answer(other)
+        if answer is False and self.form(other) == self.form(mine):
+            answer = None  # of a version that is like mine, the answer is about that version alone
         if answer is not None:
             return "yes" if answer else ""
         if not other.numbers or mine.architecture != other.architecture:
@@ -14858,9 +14860,12 @@ def _outrun(lines: Iterable[_Line], own: tuple[int, ...], dates: Mapping[str, st
     ``dates``: of all versions like mine. An old line that is kept up, as 5.9 beside 6.0, began before.
     """
     starts, outrun = dict[tuple[int, ...], dict[tuple[int, ...], str]](), set[str]()
+    newest = max(dates.values(), default="")
+    ended_by = timestamp(instant_of(newest) - _OUTRUN_AFTER) if newest else ""
     for line in lines:
         level = line.numbers[:-1]
-        if line.numbers < own[: len(line.numbers)] or not line.last:
+        is_lower = line.numbers < own[: len(line.numbers)]
+        if is_lower or not line.last or line.last >= ended_by:
             continue
         if level not in starts:
             starts[level] = _line_starts(level, dates)
@@ -15473,6 +15478,7 @@ def covered_release(tag: Release, noted: Noted) -> SourceVersion | None:
 
 # ---- what is installed
 _PUSHED_TOGETHER = HOUR  # the tags of one build
+_FAR = 5  # above the first number of mine single ones, as 1 to 40 beside 4.3, are another count
 
 
 class _Pushes:
@@ -15563,6 +15569,22 @@ class _Family:
         of_size = {numbers for numbers in self.numbers if len(numbers) == size}
         return 2 * len(of_size & self.longer.keys()) >= len(of_size)
 
+    @functools.cached_property
+    def _singles(self) -> list[int]:
+        """The numbers of the tags with one that no others begin with, the lowest first."""
+        singles = [numbers[0] for numbers in self.numbers if len(numbers) == 1]
+        return sorted(number for number in singles if (number,) not in self.longer)
+
+    def is_other_count(self, parts: VersionParts, own: VersionParts) -> bool:
+        """Whether it is a single number, mine has more, and such numbers go far above mine.
+
+        Not where they go on behind mine, as 10 to 18 behind 9.6.
+        """
+        if len(parts.numbers) != 1 or len(own.numbers) < 2 or parts.scheme != own.scheme:
+            return False
+        first, singles = own.numbers[0], self._singles
+        return bool(singles) and singles[0] != first + 1 and singles[-1] > first + _FAR
+
     def came_after_all(self, tag: str, size: int) -> bool:
         """Whether a tag was pushed after all of these tags with so many numbers, as far as that is known."""
         if size not in self._last_pushes:
@@ -15596,6 +15618,18 @@ class _Family:
         if answers == {False}:
             return False
         return self._have_builds_mostly or None
+
+    def came_after_builds(self, tag: str, release: tuple[Any, ...]) -> bool:
+        """Whether a tag without a build is other content than its release's builds, and pushed after them."""
+        builds = self._of_releases[release][1]
+        digest = self._pushes.digest(tag)
+        if digest and digest in map(self._pushes.digest, builds):
+            return False
+        pushed_at, times = self._pushes.pushed_at(tag), map(self._pushes.pushed_at, builds)
+        last = max((time for time in times if time is not None), default=None)
+        if pushed_at is None or last is None:
+            return False
+        return pushed_at > last + _PUSHED_TOGETHER
 
     @functools.cached_property
     def _have_builds_mostly(self) -> bool:
@@ -15758,7 +15792,8 @@ class Comparison:
         for version, parts in _most_alike(self._parts, newer, self._rules, family).items():
             build = () if self._rules.is_image else parts.counter
             release = (parts.release, build)
-            best[release] = max(best.get(release, version), version, key=self._liking)
+            other = best.get(release)
+            best[release] = max(other, version, key=self._liking) if other else version
         return sorted(best.values(), key=self._rank)
 
     def _sure_place(self) -> int | None:
@@ -15779,6 +15814,8 @@ class Comparison:
             return False
         if self._moves_with(parts) or self._rules.follows(self._parts, parts) != "yes":
             return False
+        if self._is_above_released(parts):
+            return False
         return self._is_after(version, parts, release) and self._is_wanted_build(parts)
 
     def _is_placed_below(self, release: Release) -> bool:
@@ -15793,9 +15830,26 @@ class Comparison:
             return False
         return parts.numbers[:1] == self._parts.numbers
 
+    def _is_above_released(self, parts: VersionParts) -> bool:
+        """Whether mine is not above the version that "latest" is, and the other is: that is asked about."""
+        released = self._tags.released if self._rules.is_image else None
+        if not released or self._with_prereleases or self._rules.answer(parts):
+            return False
+        is_of_product = parts.product == released.product == self._parts.product
+        return is_of_product and self._parts.numbers <= released.numbers < parts.numbers
+
+    def _is_answered_build(self, parts: VersionParts) -> bool:
+        """Whether it is my release with a build where mine has none, or without, and a person said it follows."""
+        is_my_release = self._rules.is_image and parts.release == self._parts.release
+        is_other_kind = bool(parts.counter) != bool(self._parts.counter)
+        return is_my_release and is_other_kind and bool(self._rules.answer(parts))
+
     def _is_after(self, version: str, parts: VersionParts, release: Release) -> bool:
-        if parts.scheme == self._parts.scheme:
+        is_of_order = parts.scheme == self._parts.scheme and not self._is_answered_build(parts)
+        if is_of_order:
             return self._rules.order(version) > self._order
+        if self._rules.answer(parts) and parts.scheme != self._parts.scheme:
+            return True
         if self._release is None:  # a person said that it follows
             return True
         return (release.date or "") > (self._release.date or "")
@@ -15803,6 +15857,8 @@ class Comparison:
     def _is_wanted_build(self, parts: VersionParts) -> bool:
         """Whether it is another release than mine, or a later build of it; of an image if mine is a build."""
         if self._rules.is_one_family or parts.release != self._parts.release:
+            return True
+        if self._is_answered_build(parts):
             return True
         if self._rules.is_image and not self._parts.counter:
             return False
@@ -15852,7 +15908,7 @@ class _Counting:
         size = len(parts.numbers)
         if self._own.scheme == "date" or size == self._size:
             return False
-        if abs(size - self._size) > 1:
+        if abs(size - self._size) > 1 or self._family.is_other_count(parts, self._own):
             return True
         if size > self._size:
             shorter = parts.numbers[: self._size]
@@ -15924,8 +15980,9 @@ def _channel_words(version: str) -> set[str]:
 class _Doubts:
     """Of which releases nobody knows whether they follow a version.
 
-    Final ones that came after the newest of those that follow it for sure and are not lower, but are called
-    otherwise, count otherwise, or have another variant or base.
+    Final ones, or of its channel, that came after the newest of those that follow it for sure and are not
+    lower, but are called or count otherwise, have another variant or base, or begin to have builds or no
+    longer have them.
     """
 
     def __init__(
@@ -15942,14 +15999,18 @@ class _Doubts:
         self._top, self._order = rules.parts(self._newest), rules.order(self._newest)
         newest_release = releases.get(self._newest)
         self._date = (newest_release.date or "") if newest_release else ""
+        self._product_starts: dict[tuple[str, str], str] | None = None
 
     def is_doubtful(self, version: str, release: Release) -> bool:
         if release.gone_at or version in self._newer or self._is_prerelease(version, release):
             return False
-        if not self._is_later(version, release):
+        if (version, False) in self._rules.answers:
             return False
         parts = self._rules.parts(version)
-        if self._is_lower(parts) or not self._rules.follows(self._own, parts):
+        if not self._is_later(version, release) and not self._is_of_new_scheme(parts, release):
+            return False
+        is_higher = self._is_other_kind_of_build(version, parts) or not self._is_lower(parts)
+        if not is_higher or not self._rules.follows(self._own, parts):
             return False
         return not (self._rules.is_image and is_left_out(version, (self._mine,)))
 
@@ -15962,12 +16023,46 @@ class _Doubts:
     def _is_later(self, version: str, release: Release) -> bool:
         date = release.date or ""
         if date == self._date:
-            return self._rules.order(version) > self._order
+            is_guess = self._is_guess(self._rules.parts(version))
+            return not is_guess and self._rules.order(version) > self._order
         return date > self._date
+
+    def _is_guess(self, parts: VersionParts) -> bool:
+        """Whether nothing but a date could tell that it follows.
+
+        It has a name that mine has not, numbers of a day where mine has none, or a single number far above mine.
+        """
+        if parts.name not in ("", self._own.name):
+            return True
+        if parts.scheme == "date" and self._own.scheme != "date":
+            return True
+        return self._tags.family(parts).is_other_count(parts, self._own)
+
+    def _is_of_new_scheme(self, parts: VersionParts, release: Release) -> bool:
+        """Whether it counts otherwise, began after mine did, and goes on, though mine is still built."""
+        if parts.scheme in (self._own.scheme, "date") or not self._date:
+            return False
+        is_same_kind = (parts.name, *parts.family[2:]) == (self._own.name, *self._own.family[2:])
+        if not is_same_kind or (release.date or "") <= self._recently:
+            return False
+        return self._start_of(parts.product) > self._start_of(self._own.product) > ""
+
+    @functools.cached_property
+    def _recently(self) -> str:
+        return timestamp(instant_of(self._date) - _ODD_AFTER)
+
+    def _start_of(self, product: tuple[str, str]) -> str:
+        """The date of the first release that is called and counts so; "" for none."""
+        if self._product_starts is None:
+            self._product_starts = starts = dict[tuple[str, str], str]()
+            for version, release in self._releases.items():
+                key, date = self._rules.parts(version).product, release.date or ""
+                starts[key] = min(starts.get(key, date), date)
+        return self._product_starts.get(product, "")
 
     def _is_lower(self, parts: VersionParts) -> bool:
         if parts.scheme != self._top.scheme:
-            return False
+            return parts.scheme == self._own.scheme  # which the newest has left
         numbers = parts.numbers
         is_cut = self._rules.is_image or self._newest not in self._releases
         if is_cut and not self._may_go_on(parts):
@@ -15980,6 +16075,22 @@ class _Doubts:
             return False
         is_next = parts.numbers[:-1] == self._top.numbers
         return is_next and self._tags.family(self._top).moves(self._top.numbers) is None
+
+    def _is_other_kind_of_build(self, version: str, parts: VersionParts) -> bool:
+        """Whether it is my release, of which nothing newer is known, with a build where mine has none.
+
+        Or without, as 6.0.0 after 6.0.0-46: is that a build or a stage? Not where the tag without a build
+        names the last one.
+        """
+        if not self._rules.is_image or self._newest != self._mine:
+            return False
+        is_mine = parts.release == self._own.release and parts.family == self._own.family
+        if not is_mine or bool(parts.counter) == bool(self._own.counter):
+            return False
+        family = self._tags.family(self._own)
+        if self._own.counter:
+            return family.came_after_builds(version, parts.release)
+        return not family.moves_with_builds(parts.release)
 
     def likeness(self, version: str) -> tuple[int, str, VersionOrder]:
         variant = {*self._own.variant} & {*self._rules.parts(version).variant}
@@ -16025,6 +16136,31 @@ def doubtful_version(
     return max(candidates, default="", key=doubts.likeness)
 
 
+class Comparer:
+    """Compares versions with the releases of one project. What it finds of a version is kept: many run it."""
+
+    def __init__(self, releases: Mapping[str, Release], rules: VersionRules) -> None:
+        self._releases, self._rules = releases, rules
+        self._tags = ImageTags(releases, rules)
+        self._newer, self._doubts = dict[str, list[str]](), dict[str, str]()
+
+    def newer(self, mine: str) -> list[str]:
+        """As of a Comparison."""
+        if mine not in self._newer:
+            comparison = Comparison(mine, self._releases, self._rules, tags=self._tags)
+            self._newer[mine] = comparison.newer()
+        return self._newer[mine]
+
+    def doubt(self, mine: str, newer: Sequence[str]) -> str:
+        """As ``doubtful_version``, of which ``newer`` is what follows for sure."""
+        if mine not in self._doubts:
+            finals = [version for version in newer if not self._releases[version].is_prerelease]
+            self._doubts[mine] = doubtful_version(
+                mine, finals or newer, self._releases, self._rules, self._tags
+            )
+        return self._doubts[mine]
+
+
 def is_history_rewritten(known: Mapping[str, Release], news: Iterable[News]) -> bool:
     """Whether so many known versions changed at once that it is one event, not many updates."""
     updated = [release for release in news if release.change == UPDATED]
@@ -16068,7 +16204,7 @@ def compared(
     rules: VersionRules,
     *,
     is_reading: bool = False,
-    tags: ImageTags | None = None,
+    comparer: Comparer | None = None,
 ) -> Installation:
     """An installation, and how it compares with the releases; final ones are preferred.
 
@@ -16099,18 +16235,16 @@ def compared(
         cve=(),
         is_other_base=False,
     )
-    newer, tags = list[str](), tags or ImageTags(releases, rules)
+    newer, comparer = list[str](), comparer or Comparer(releases, rules)
     if _is_compared_by_digest(installation, known_as, known, rules):
         is_same = bool(installation.digest) and bool(digest)
         after = dataclasses.replace(after, state="current" if is_same else "unknown")
     else:
         if is_comparable(mine, releases, rules):
-            newer = Comparison(mine, releases, rules, tags=tags).newer()
+            newer = comparer.newer(mine)
             after = dataclasses.replace(after, state="current")
-        finals = [version for version in newer if not releases[version].is_prerelease]
         if own.numbers:
-            doubt = doubtful_version(mine, finals or newer, releases, rules, tags)
-            after = dataclasses.replace(after, may_follow=doubt)
+            after = dataclasses.replace(after, may_follow=comparer.doubt(mine, newer))
     if newer:
         return _behind(after, newer, releases, rules)
     if after.is_withdrawn:
@@ -16266,14 +16400,14 @@ def changes_between(
 
 
 def _compared_installations(
-    project: Project, releases: Mapping[str, Release], rules: VersionRules, tags: ImageTags
+    project: Project, releases: Mapping[str, Release], rules: VersionRules, comparer: Comparer
 ) -> tuple[Installation, ...]:
     """What is installed of a project, compared; whether an update ends a flaw is asked anew for another."""
     tags_to_read = project.special_tags if project.reading else set()
     installed = []
     for before in project.installed:
         is_reading = before.version in tags_to_read
-        after = compared(before, releases, rules, is_reading=is_reading, tags=tags)
+        after = compared(before, releases, rules, is_reading=is_reading, comparer=comparer)
         if after.newest != before.newest:
             advisories = [dataclasses.replace(flaw, is_ended=None) for flaw in after.advisories]
             after = dataclasses.replace(after, advisories=tuple(advisories))
@@ -16303,8 +16437,8 @@ def apply_rules(
     if rules.is_image and (tags or project.exclude_version_regexp):
         ruled_out = {*ruled_out, *(tag for tag in releases if is_left_out(tag, tags))}
     known = {version: release for version, release in releases.items() if version not in ruled_out}
-    image_tags = ImageTags(known, rules)
-    installed = _compared_installations(project, known, rules, image_tags)
+    comparer = Comparer(known, rules)
+    installed = _compared_installations(project, known, rules, comparer)
     after = dataclasses.replace(project, installed=installed)
     comparable, moving = set[str](), set[str]()  # versions and tags that say what is news
     for installation in installed:
@@ -16331,7 +16465,7 @@ def apply_rules(
     }
     newer = set[str]()
     for version in comparable:
-        newer.update(Comparison(version, known, rules, tags=image_tags).newer())
+        newer.update(comparer.newer(version))
     # A doubt that was announced is no news; one that names a CVE always is.
     announced = {
         rules.form(rules.parts(one.may_follow)) for one in project.installed if one.may_follow

@@ -13563,6 +13563,51 @@ v29.3 | ~v29.3.3 | v29.1 v29.2 v29.3 v29.3.3
 1.2.0 | 11.2.0 | 1.1.0@1 11.2.0@2 1.2.0@30
 5.9.0 | 6.0.0 | 5.8.0@1 6.0.0@2 5.9.0@90
 5.9.0 | 6.1.0 | 5.8.0@1 6.0.0@2 6.1.0@3 5.9.0@290
+# above what "latest" or "stable" is by its digest: that is asked about
+1.4.0 | ~2.0.0 | 1.3.0=a 1.4.0=b latest=b 2.0.0=c
+1.3.0 | 1.4.0 | 1.3.0=a 1.4.0=b latest=b 2.0.0=c
+1.4.0 | ~2.0.0 | 1.3.0@1=a stable@9=b 1.4.0@9=b 2.0.0@20=c
+1.4.0 | 2.0.0 | 1.3.0=a latest=a 1.4.0=b 2.0.0=c
+1.4.0 | 2.0.0 | 1.3.0=a stable=a 1.4.0=b 2.0.0=c latest=c
+1.4.0 | 2.0.0 | 1.3.0 1.4.0 latest 2.0.0
+1.4.0-alpine | ~2.0.0-alpine | 1.4.0=a latest=a 1.4.0-alpine=b 2.0.0=c 2.0.0-alpine=d
+# builds of mine begin, or end
+1.2.3 | ~1.2.3-2 | 1.2.2@1 1.2.3@20 1.2.3-1@30 1.2.3-2@40
+1.2.3 | ~1.2.3-r1 | 1.2.2@1 1.2.3@20 1.2.3-r1@30
+1.2.3 | ~1.2.3-20240301-1 | 1.2.2@1 1.2.3@20 1.2.3-20240301-1@30
+1.2.3 | ~1.2.3-2 | 1.2.1 1.2.2 1.2.3 1.2.3-1 1.2.3-2
+1.2.3 | = | 1.2.2@1 1.2.3@40 1.2.3-1@30 1.2.3-2@40
+1.2.3 | = | 1.2.2@1=a 1.2.3@20=c 1.2.3-1@30=b 1.2.3-2@40=c
+1.2.3 | = | 1.2.2 1.2.2-1 1.2.3 1.2.3-1
+1.2.3 | 1.2.4 | 1.2.3@20 1.2.3-1@30 1.2.4@40
+6.0.0-46 | ~6.0.0 | 6.0.0-44@1 6.0.0-45@20 6.0.0-46@40 6.0.0@60
+6.0.0-46 | = | 6.0.0-44@1 6.0.0-45@20 6.0.0-46@40 6.0.0@40
+6.0.0-46 | = | 6.0.0-45@20=a 6.0.0-46@40=b 6.0.0@60=b
+6.0.0-46 | = | 6.0.0-44 6.0.0-45 6.0.0-46 6.0.0
+2.14.1-1 | 2.14.1.1 | 2.13.0-1@1 2.14.1-1@20 2.14.1.1@40
+# an old line is still built beside what counts otherwise, and began later
+5.2.1 | ~2026.2.0 | 5.1.0@1 5.2.0@30 2026.1.0@60 5.2.1@90 2026.2.0@80
+5.2.1 | ~2026.2.0 | 5.1.0@1 5.2.0@30 2026.1.0@60 2026.2.0@80 5.2.1@90
+5.2.1 | = | 2021.12.16@1 5.1.0@30 5.2.0@90 5.2.1@400
+5.2.1 | = | 5.1.0@1 2021.12.16@30 5.2.0@90 5.2.1@400
+ubuntu-2026-07-28 | ~2026.08.15 | ubuntu-2026-06-30@1 ubuntu-2026-07-28@30 2026.08.15@60
+# a channel whose tags are called otherwise
+0.4.7-nightly | ~nightly-version-0.4.13.2760 | 0.4.6-nightly@1 0.4.7-nightly@20 nightly-version-0.4.12.2753@40 nightly-version-0.4.13.2760@60
+1.2.0-beta | ~beta-1.3.0 | 1.1.0-beta@1 1.2.0-beta@20 beta-1.3.0@40
+1.2.0-edge | ~edge-v1.3.0 | 1.1.0-edge@1 1.2.0-edge@20 edge-v1.3.0@40
+1.2.0-nightly | = | 1.1.0-nightly@1 1.2.0-nightly@20 beta-1.3.0@40
+1.2.0 | = | 1.1.0@1 1.2.0@20 nightly-version-1.3.0@40
+# without dates: what has another name, a day or a single number far above mine is not asked about
+1.3.1 | = | 1.3.0 1.3.1 pypy3.11-windowsservercore-ltsc2022
+4.3.5 | = | 4.3.4 4.3.5 Aman-06-09-08_2
+5.3.15 | = | 5.3.14 5.3.15 devel-20260817-alpine3.24
+v2.6.2 | = | v2.6.1 v2.6.2 read-replication-before-rebase-20251021
+2.2.0-ls380 | = | 2.2.0-ls379 2.2.0-ls380 5 31 146
+v4.3-ls355 | = | v4.2-ls350 v4.3-ls355 4 9 40
+16.4.0-ls351 | = | 16.3.0-ls349 16.4.0-ls351 12 21 155
+postgresql-v2.19.0 | ~3.3.1 | postgresql-v2.18.0 postgresql-v2.19.0 3.3.1
+1.9.0 | ~2026.1.0 | 1.8.0 1.9.0 2026.1.0
+9.6.1 | ~18 | 9.6.0 9.6.1 10 11 12 13 14 15 16 17 18
 """
 
 
@@ -13592,6 +13637,35 @@ def test_pushes_and_digests_say_which_tags_follow(row):
     found = rt.compared(rt.Installation("", mine), pushed(tags), rt.IMAGES)
     state = {"=": "current", "~": "unsure"}.get(expected[0], "behind")
     assert (found.state, found.newest or found.may_follow) == (state, expected.lstrip("=~"))
+
+
+@pytest.mark.parametrize(
+    "mine, tags, newest",
+    [
+        ("1.2.3", "1.2.2@1 1.2.3@20 1.2.3-1@30 1.2.3-2@40", "1.2.3-2"),
+        ("6.0.0-46", "6.0.0-45@20 6.0.0-46@40 6.0.0@60", "6.0.0"),
+        ("0.8.4", "0.8.2 0.8.3 0.8.4 0.8.4.1 0.8.4.2", "0.8.4.2"),
+        ("1.4.0", "1.3.0=a 1.4.0=b latest=b 2.0.0=c", "2.0.0"),
+        ("5.2.1", "5.1.0@1 5.2.0@30 2026.1.0@60 2026.2.0@80 5.2.1@90", "2026.2.0"),
+    ],
+)
+def test_answer_to_a_doubt_about_a_tag_decides(mine, tags, newest):
+    known, installation = pushed(tags), rt.Installation("", mine)
+    asked = rt.compared(installation, known, rt.IMAGES).may_follow
+    assert asked == newest
+    yes = rt.compared(installation, known, rt.IMAGES.of("", [(asked, True)]))
+    assert (yes.state, yes.newest, yes.may_follow) == ("behind", newest, "")
+    rules = rt.IMAGES.of("", [(asked, False)])
+    no = rt.compared(installation, known, rules)
+    assert (asked not in (no.newest, no.may_follow)) and no.state in ("current", "unsure")
+
+
+def test_no_to_a_version_like_mine_is_about_that_version_alone():
+    rules, mine = rt.IMAGES.of("", [("2.0.0", False)]), rt.Installation("", "1.4.0")
+    tags = "1.3.0=a 1.4.0=b latest=b 2.0.0=c"
+    assert rt.compared(mine, pushed(tags), rules).state == "current"
+    assert rt.compared(mine, pushed(f"{tags} 1.4.1=b"), rules).newest == "1.4.1"
+    assert rt.compared(mine, pushed(f"{tags} 2.0.1=d"), rules).may_follow == "2.0.1"
 
 
 @pytest.mark.parametrize(
