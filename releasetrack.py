@@ -12802,6 +12802,8 @@ class Pin(Value):
     alias: str = ""  # what a manifest beside the file calls it, which tells whether it is direct
     # What its project gets: members of the API, but tags by names; with "ignore" nothing is done with it.
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict, compare=False)
+    repository: str = ""  # what a chart calls its repository, which another file describes
+    notice: str = ""  # which filter of the file is not used, and why
 
     def __post_init__(self) -> None:
         texts = {
@@ -12940,6 +12942,7 @@ _BUILT_HERE = "built here"
 _RELEASE_TAG = re.compile(r"(?:[A-Za-z]+[._-])*+[A-Za-z]?[0-9][\w.+-]*")
 _COMMENTED = re.compile(r"\b([0-9a-f]{40,64})[\"']?[ \t]+#[^\n]{0,60}?\b(v?[0-9][\w.+-]*)")
 _A_COMMIT = "a branch or a commit, not a version"
+_NO_REPOSITORY = "the chart's repository is not named here"
 
 
 def _image_pin(text: str, env: Mapping[str, str], service: str = "") -> Pin:
@@ -13320,9 +13323,44 @@ def _chart_pin(name: str, version: str, repository: str) -> Pin:
         return Pin(place, provider="image", **_pin_of_version(version.replace("+", "_")))
     if re.match(r"https?://", repository):
         return Pin(f"{repository.rstrip('/')}#{name}", provider="helm", **_pin_of_version(version))
-    return Pin(
-        name, **{**_pin_of_version(version), "reason": "the chart's repository is not named here"}
-    )
+    return Pin(name, **{**_pin_of_version(version), "reason": _NO_REPOSITORY})
+
+
+def _named_chart_pin(name: str, version: str, repository: str, names: Mapping[str, str]) -> Pin:
+    """A Helm chart of a repository by what files call that. ``names``: as of ``chart_repositories``."""
+    address = names.get(repository) or names.get(repository.rpartition("/")[2], "")
+    pin = _chart_pin(name, version, address)
+    return pin if address else dataclasses.replace(pin, repository=repository)
+
+
+def _repositories_in(documents: Iterable[Any]) -> dict[str, str]:
+    """As ``chart_repositories``, of documents; "" of a name that two namespaces have."""
+    names = dict[str, str]()
+    for document in documents:
+        if pick(str, document, "kind") == "HelmRepository":
+            namespace, name = _texts(pick(dict, document, "metadata"), "namespace", "name")
+            address = pick(str, document, "spec", "url")
+            if name and address:
+                is_only = names.get(name, address) == address
+                names |= {name: address if is_only else "", f"{namespace}/{name}": address}
+        for place in pick(list, document, "repositories"):  # of Helmfile
+            is_oci = "oci://" if pick(str, place, "oci") == "true" else ""
+            names[pick(str, place, "name")] = is_oci + pick(str, place, "url")
+    return names
+
+
+def chart_repositories(text: str) -> dict[str, str]:
+    """The addresses of the repositories that a YAML text describes: by name, and by namespace/name where they
+    are of Flux. Raises ValueError."""
+    return _repositories_in(_documents(text))
+
+
+def with_repositories(pin: Pin, names: Mapping[str, str]) -> Pin:
+    """A chart with the repository that another file describes; the pin where none does."""
+    if not pin.repository:
+        return pin
+    found = _named_chart_pin(pin.name, pin.version, pin.repository, names)
+    return pin if found.repository else found
 
 
 def _with_merged(value: Any) -> dict[str, Any]:
@@ -13453,42 +13491,81 @@ def _source_pins(
     repositories of charts their addresses, of commits their versions."""
     if _SOURCE_KEYS.isdisjoint(own):
         return
-    chart, name, url, place, version, repository, uses, repo = _texts(
-        own, "chart", "name", "url", "repoURL", "version", "repository", "uses", "repo"
-    )
-    if (
-        chart and path == ("", "", "releases", "-") and chart[0] != "."
-    ):  # of Helmfile, and in no folder
-        folder, _, chart = chart.rpartition("/")
-        yield _chart_pin(chart, version, folder if "://" in folder else names.get(folder, ""))
-    elif chart and (place or path[-2:] == ("chart", "spec")):
-        yield _chart_pin(
-            chart,
-            version or pick(str, own, "targetRevision"),
-            place or names.get(pick(str, own, "sourceRef", "name"), ""),
-        )
-    elif place and _RELEASE_TAG.fullmatch(pick(str, own, "targetRevision")):
-        yield _checkout(place, own["targetRevision"])
-    elif (
-        name and path[-2:] in (("helmCharts", "-"), ("dependencies", "-")) and (repository or repo)
-    ):
-        yield _chart_pin(name, version, repository or repo)
-    elif "/" in repo and path[-2:] == ("repos", "-"):  # of pre-commit
+    chart, place, repo, url, uses = _texts(own, "chart", "repoURL", "repo", "url", "uses")
+    listed_in = path[-2] if path[-1] == "-" else ""
+    if chart:
+        yield from _chart_pins(path, own, names)
+    elif place:  # of Argo CD
+        if _RELEASE_TAG.fullmatch(pick(str, own, "targetRevision")):
+            yield _checkout(place, own["targetRevision"])
+    elif listed_in in ("helmCharts", "dependencies"):
+        name, version, repository = _texts(own, "name", "version", "repository")
+        if name and (repository or repo):
+            yield _chart_pin(name, version, repository or repo)
+    elif "/" in repo and listed_in == "repos":  # of pre-commit
         yield _checkout(repo, pick(str, own, "rev"), names)
-    elif url and path[-1] == "latest_version":  # of Argus
-        is_github = own.get("type") == "github" and "://" not in url
-        yield Pin(url, service=path[-2], provider="github" if is_github else "")
-    elif url and path[-1] == "spec" and (ref := pick(dict, own, "ref")):  # of Flux
-        tag = next(filter(None, _texts(ref, "tag", "semver", "commit", "branch")), "")
-        yield (
-            dataclasses.replace(_chart_pin("", tag, url), digest=pick(str, ref, "digest"))
-            if (url.startswith("oci://"))
-            else _checkout(url, tag)
-        )
+    elif url and path[-1] == "latest_version":
+        yield _argus_pin(path[-2], url, own)
+    elif url and path[-1] == "spec" and (reference := pick(dict, own, "ref")):
+        yield _flux_pin(url, reference)
     elif "@" in uses and "docker://" not in uses:
-        action, _, reference = uses.partition("@")
+        action, _, version = uses.partition("@")
         parts, provider = (5, "") if "://" in action else (2, "github")
-        yield _checkout("/".join(action.split("/")[:parts]), reference, names, provider)
+        yield _checkout("/".join(action.split("/")[:parts]), version, names, provider)
+
+
+def _chart_pins(
+    path: tuple[str, ...], own: dict[str, Any], names: Mapping[str, str]
+) -> Iterator[Pin]:
+    """The chart of a release of Helmfile or Flux, or of an application of Argo CD."""
+    chart, version, place = _texts(own, "chart", "version", "repoURL")
+    version = version or pick(str, own, "targetRevision")
+    if path == ("", "", "releases", "-"):
+        repository, _, name = chart.rpartition("/")
+        if "://" in repository:
+            yield _chart_pin(name, version, repository)
+        elif chart[0] != ".":  # else it is in a folder
+            yield _named_chart_pin(name, version, repository, names)
+    elif place:
+        yield _chart_pin(chart, version, place)
+    elif path[-2:] == ("chart", "spec"):
+        namespace, repository = _texts(pick(dict, own, "sourceRef"), "namespace", "name")
+        named = f"{namespace}/{repository}" if namespace and repository else repository
+        yield _named_chart_pin(chart, version, named, names)
+
+
+def _flux_pin(url: str, reference: Mapping[str, Any]) -> Pin:
+    """A source of Flux: https://fluxcd.io/flux/components/source/"""
+    named = _texts(reference, "tag", "semver", "commit", "branch")
+    version = next(filter(None, named), "")
+    if not url.startswith("oci://"):
+        return _checkout(url, version)
+    return dataclasses.replace(_chart_pin("", version, url), digest=pick(str, reference, "digest"))
+
+
+def _argus_pin(service: str, url: str, own: Mapping[str, Any]) -> Pin:
+    """A service of Argus: https://release-argus.io/docs/config/service/  What it searches a page for says
+    nothing of versions, and is not used."""
+    is_of_versions = pick(str, own, "type") == "github"
+    patterns = [pick(str, own, "require", "regex_version")]
+    searches = [pick(str, step, "regex") for step in pick(list, own, "url_commands")]
+    unused = "regex_content" if pick(str, own, "require", "regex_content") else ""
+    if len(searches) == 1 and is_of_versions:
+        patterns += searches
+    elif searches:
+        unused = "url_commands"
+    # A version has to match all of them.
+    rules = [{"value": pattern, "inverse": True} for pattern in patterns if pattern]
+    options: dict[str, Any] = {"exclude_version_regexp": rules} if rules else {}
+    if pick(str, own, "use_prerelease") == "false":
+        options["exclude_prereleases"] = True
+    return Pin(
+        url,
+        service=service,
+        provider="github" if is_of_versions and "://" not in url else "",
+        options=options,
+        notice=f"its {unused} is not used" if unused else "",
+    )
 
 
 def _is_of_diun(items: Any) -> bool:
@@ -13524,23 +13601,16 @@ def _is_of_diun(items: Any) -> bool:
 
 def _yaml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """Compose, Kubernetes, Helm, pipelines, and lists of other tools, recognized by their keys."""
-    documents, names = _documents(text), dict(_COMMENTED.findall(text))
-    for one in documents:
-        if pick(str, one, "kind") == "HelmRepository":
-            names[pick(str, one, "metadata", "name")] = pick(str, one, "spec", "url")
-        for place in pick(list, one, "repositories"):  # of Helmfile
-            is_oci = "oci://" if pick(str, place, "oci") == "true" else ""
-            names[pick(str, place, "name")] = is_oci + pick(str, place, "url")
+    documents = _documents(text)
+    names = dict(_COMMENTED.findall(text)) | _repositories_in(documents)
     for document in documents:
         if _is_of_diun(document):
-            for one in document:
-                patterns = (
-                    [pick(str, text) for text in pick(list, one, key)]
-                    for key in ("include_tags", "exclude_tags")
+            for image in document:
+                options = _patterns(
+                    [pick(str, pattern) for pattern in pick(list, image, "include_tags")],
+                    [pick(str, pattern) for pattern in pick(list, image, "exclude_tags")],
                 )
-                yield dataclasses.replace(
-                    _image_pin(one["name"], env), options=_patterns(*patterns)
-                )
+                yield dataclasses.replace(_image_pin(image["name"], env), options=options)
         elif pick(dict, document, "services") and not {"steps", "pipeline"} & document.keys():
             yield from _services(document, env)
         else:
@@ -13757,31 +13827,42 @@ _BACKENDS = dict(
 )
 
 
+def _nvchecker_options(own: Mapping[str, Any]) -> dict[str, Any]:
+    """The filters of an entry, whose patterns are of whole versions."""
+    included, excluded, ignored = _texts(own, "include_regex", "exclude_regex", "ignored")
+    patterns = [f"^(?:{excluded})$"] if excluded else []
+    if ignored:
+        versions = "|".join(map(re.escape, ignored.split()))
+        patterns.append(f"^(?:{versions})$")
+    options = _patterns([f"^(?:{included})$"] if included else [], patterns)
+    is_final = own.get("use_latest_release") is True or own.get("use_max_release") is True
+    if is_final and own.get("include_prereleases") is not True:
+        options["exclude_prereleases"] = True
+    return options
+
+
 def _nvchecker(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """https://nvchecker.readthedocs.io/en/latest/usage.html  A table's name is not the project's."""
     for table, own in _toml(text).items():
         source = pick(str, own, "source").partition("_")[0]  # git_pygit2
-        options = _patterns(
-            *(
-                [f"^(?:{one})$" if (one := pick(str, own, key)) else ""]
-                for key in ("include_regex", "exclude_regex")
-            )
-        )
-        name, host = (
-            pick(str, own, source) or table,
-            pick(str, own, "host") or pick(str, own, "registry"),
-        )
+        name = pick(str, own, source) or table
+        host = pick(str, own, "host") or pick(str, own, "registry")
+        place = f"{host}/{name}" if host else name
+        provider = _NVCHECKER.get(source, source)
+        if not source:
+            continue
         if source == "maven":
-            yield Pin(f"{own.get('group')}:{own.get('artifact')}", service=table, provider="maven")
+            pin = Pin(f"{own.get('group')}:{own.get('artifact')}", service=table, provider="maven")
         elif source == "container":
-            image = _image_pin(f"{host}/{name}" if host else name, env, table)
-            yield dataclasses.replace(image, options=options)
-        elif (id_ := _NVCHECKER.get(source, source)) in ("", *PROVIDERS) and source:
-            place = f"https://{host}/{name}" if host else name
-            yield Pin(place, service=table, provider="" if host else id_, options=options)
-        elif source:
+            pin = _image_pin(place, env, table)
+        elif provider and provider not in PROVIDERS:
             version = name if source == "manual" else ""
-            yield Pin(table, version, service=table, reason=f"no provider for the source {source}")
+            pin = Pin(table, version, service=table, reason=f"no provider for the source {source}")
+        elif host:
+            pin = Pin(f"https://{place}", service=table)
+        else:
+            pin = Pin(name, service=table, provider=provider)
+        yield dataclasses.replace(pin, options=_nvchecker_options(own))
 
 
 def _tool_pin(tool: str, version: str) -> Pin:
@@ -20922,7 +21003,8 @@ class ScanRow:
     @property
     def has_problems(self) -> bool:
         """Whether its options were not used, or not all of them."""
-        return bool(self.pin.options) and self.reason not in ("", self.pin.reason)
+        is_changed = self.reason not in ("", self.pin.reason)
+        return bool(self.pin.notice) or (bool(self.pin.options) and is_changed)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -20953,7 +21035,7 @@ def scan_row(
     became = "tracked" if (provider.id, key) in tracked else "not tracked"
     if pin.options.get("ignore"):
         became = "ignored"
-    return ScanRow(pin, file, provider, name, key, became, pin.reason)
+    return ScanRow(pin, file, provider, name, key, became, pin.reason or pin.notice)
 
 
 def scan_rows(
@@ -29376,30 +29458,60 @@ def scan_files(
 ) -> list[tuple[str, Pin]]:
     """``(file, what it pins)`` of files and folders. What cannot be read is complained of, and that nothing
     pins a version. A service in an override of a compose file replaces that beside it, a Kustomization the
-    images beside it, and those without a tag in all files. ``own``: as of ``Service``."""
-    files = itertools.chain.from_iterable(_files_of(path, own) for path in paths)
+    images beside it, and those without a tag in all files. A chart's repository may stand in another file.
+    ``own``: as of ``Service``."""
+    listed = itertools.chain.from_iterable(_files_of(path, own) for path in paths)
+    files = list(itertools.islice(listed, _FILES_LIMIT + 1))
     found = list(_pins_of_files(files, helper, complain, own))
     if not found:
         complain("no pinned versions found; nothing changed")
-    services = {(os.path.dirname(file), pin.service) for file, pin in found if ".override." in file}
-    images = {
-        (os.path.dirname(file), pin.alias)
-        for file, pin in found
-        if pin.alias and "kustomization." in file
-    }
-    names = {name for _, name in images}
+    if any(pin.repository for _, pin in found):
+        repositories = _repositories_of_files(files[:_FILES_LIMIT], helper)
+        found = [(file, with_repositories(pin, repositories)) for file, pin in found]
+    return _without_replaced(found)
 
-    def is_replaced(file: str, pin: Pin) -> bool:
+
+def repositories_of_file(file: str) -> dict[str, str]:
+    """As ``chart_repositories``. Raises ValueError."""
+    return chart_repositories(_read_text(file))
+
+
+def _repositories_of_files(files: Iterable[str], helper: Helper) -> dict[str, str]:
+    """The addresses of repositories of charts by what files call them; not by what several are called."""
+    addresses = dict[str, set[str]]()
+    for file in files:
+        # A file that cannot be read was complained of when its pins were.
+        with contextlib.suppress(ValueError, HelperFailed):
+            is_yaml = file.lower().endswith((".yaml", ".yml"))
+            if is_yaml and re.search(
+                "HelmRepository|^repositories:", _read_text(file), re.MULTILINE
+            ):
+                path = os.path.abspath(file)
+                described = helper.run(repositories_of_file, path, about=file)
+                for name, address in described.items():
+                    addresses.setdefault(name, set()).add(address)
+    return {name: several.pop() for name, several in addresses.items() if len(several) == 1}
+
+
+def _without_replaced(found: Sequence[tuple[str, Pin]]) -> list[tuple[str, Pin]]:
+    """What is pinned, but for what an override or a Kustomization replaces."""
+    services, images = set[tuple[str, str]](), set[tuple[str, str]]()
+    for file, pin in found:
+        if ".override." in file:
+            services.add((os.path.dirname(file), pin.service))
+        if pin.alias and "kustomization." in file:
+            images.add((os.path.dirname(file), pin.alias))
+    names = {name for _, name in images}
+    left = list[tuple[str, Pin]]()
+    for file, pin in found:
         folder = os.path.dirname(file)
         is_by_service = bool(pin.service) and (folder, pin.service) in services
         is_by_image = (folder, pin.name) in images
-        return is_by_service or is_by_image or (pin.name in names and not pin.version + pin.digest)
-
-    return [
-        (file, pin)
-        for file, pin in found
-        if ".override." in file or pin.alias or not is_replaced(file, pin)
-    ]
+        is_by_name = pin.name in names and not pin.version and not pin.digest
+        is_replaced = is_by_service or is_by_image or is_by_name
+        if ".override." in file or pin.alias or not is_replaced:
+            left.append((file, pin))
+    return left
 
 
 def scan_input(

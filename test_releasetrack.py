@@ -10766,6 +10766,17 @@ YARN_1, BERRY = "# yarn lockfile v1\n\n\n", "__metadata:\n  version: 8\n\n"
 REGISTRY = 'source = "registry+https://github.com/rust-lang/crates.io-index"\n'
 
 COMMIT = "8edcb1bdb4e267140fa742c62e395cd74f332709"
+FLUX_RELEASE = (
+    "kind: HelmRelease\nmetadata:\n  name: {chart}\nspec:\n  chart:\n    spec:\n      chart: {chart}\n"
+    "      version: 1.2.3\n      sourceRef:\n        kind: HelmRepository\n        {source}\n"
+)
+
+
+def flux_repository(name: str, address: str, namespace: str = "flux-system") -> str:
+    about = f"  name: {name}\n  namespace: {namespace}\n"
+    return f"---\nkind: HelmRepository\nmetadata:\n{about}spec:\n  url: {address}\n"
+
+
 READ = [
     # a file's name, its text, what it pins
     (
@@ -11714,6 +11725,35 @@ def test_reader_says_where_in_the_file(name, text, wanted):
                 "pyproject.toml": '[project]\ndependencies = ["requests>=2", "tool"]\n',
             },
             ["pypi/requests 2.31.0", "pypi/idna 3.7 +", "github/a/tool 1.0", "?/ 0.1 +"],
+        ),
+        (
+            {
+                "apps/metrics/release.yaml": FLUX_RELEASE.format(
+                    chart="metrics", source="name: metrics"
+                ),
+                "apps/db/release.yaml": FLUX_RELEASE.format(
+                    chart="db", source="name: charts\n        namespace: db"
+                ),
+                "apps/oci/release.yml": FLUX_RELEASE.format(chart="app", source="name: ghcr"),
+                "apps/lost/release.yaml": FLUX_RELEASE.format(chart="lost", source="name: charts"),
+                "apps/gone/release.yaml": FLUX_RELEASE.format(chart="gone", source="name: gone"),
+                "repositories/all.yaml": flux_repository(
+                    "metrics", "https://charts.example/metrics"
+                )
+                + flux_repository("charts", "https://charts.example/a", "web")
+                + flux_repository("charts", "https://charts.example/b", "db"),
+                "repositories/ghcr.yml": flux_repository("ghcr", "oci://ghcr.io/o/charts"),
+                "helmfile.yaml": "releases:\n- {name: x, chart: base/x, version: 2.0.0}\n",
+                "base.yaml": "repositories:\n- {name: base, url: 'https://charts.example/c'}\n",
+            },
+            [
+                "helm/charts.example/c#x 2.0.0",
+                "helm/charts.example/b#db 1.2.3",
+                "?/ 1.2.3",
+                "?/ 1.2.3",
+                "helm/charts.example/metrics#metrics 1.2.3",
+                "ghcr/o/charts/app 1.2.3",
+            ],
         ),
         (
             {
@@ -26886,11 +26926,93 @@ LISTS: list[
 ]
 
 
+NVCHECKER = '[app]\nsource = "github"\ngithub = "o/a"\n'
+ARGUS = "service:\n  a:\n    latest_version:\n      type: github\n      url: o/a\n"
+LISTS += [
+    (
+        "nvchecker.toml",
+        f'{NVCHECKER}use_max_tag = true\nignored = "0722 2014.2"\n',
+        [("o/a", "", {"exclude_version_regexp": [{"value": r"^(?:0722|2014\.2)$"}]})],
+    ),
+    (
+        "nvchecker.toml",
+        f'{NVCHECKER}use_latest_release = true\nignored = "v1+2"\nexclude_regex = ".*rc"\ninclude_regex = "v.*"\n',
+        [
+            (
+                "o/a",
+                "",
+                {
+                    "exclude_version_regexp": [
+                        {"value": "^(?:.*rc)$"},
+                        {"value": r"^(?:v1\+2)$"},
+                        {"value": "^(?:v.*)$", "inverse": True},
+                    ],
+                    "exclude_prereleases": True,
+                },
+            )
+        ],
+    ),
+    ("nvchecker.toml", f"{NVCHECKER}use_max_release = true\ninclude_prereleases = true\n", [("o/a", "", {})]),
+    ("nvchecker.toml", f"{NVCHECKER}use_max_release = true\n", [("o/a", "", {"exclude_prereleases": True})]),
+    (
+        "nvchecker.toml",
+        '[m]\nsource = "maven"\ngroup = "a"\nartifact = "b"\nignored = "1"\n[i]\nsource = "container"\ncontainer = "o/i"\nregistry = "ghcr.io"\nignored = "2"\n',
+        [
+            ("a:b", "", {"exclude_version_regexp": [{"value": "^(?:1)$"}]}),
+            ("ghcr.io/o/i", "", {"exclude_version_regexp": [{"value": "^(?:2)$"}]}),
+        ],
+    ),
+    ("config.yml", f"{ARGUS}      use_prerelease: false\n", [("o/a", "", {"exclude_prereleases": True})]),
+    ("config.yml", f"{ARGUS}      use_prerelease: true\n", [("o/a", "", {})]),
+    (
+        "config.yml",
+        f"{ARGUS}      url_commands:\n      - type: regex\n        regex: ^v?([0-9.]+)$\n      require:\n        regex_version: ^[0-9.]+$\n",
+        [
+            (
+                "o/a",
+                "",
+                {
+                    "exclude_version_regexp": [
+                        {"value": "^[0-9.]+$", "inverse": True},
+                        {"value": "^v?([0-9.]+)$", "inverse": True},
+                    ]
+                },
+            )
+        ],
+    ),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("name, text, wanted", LISTS)
 def test_list_of_another_tool_is_read_with_its_filters_and_tags(name, text, wanted):
     assert [
         (pin.name, pin.version, dict(pin.options)) for pin in rt.pins_in(name, text, {})
     ] == wanted
+
+
+@pytest.mark.parametrize(
+    "lines, unused",
+    [
+        ("      url_commands:\n      - type: split\n        text: x\n      - type: regex\n        regex: v(.+)\n", "url_commands"),
+        ("      require:\n        regex_content: linux-amd64\n", "regex_content"),
+    ],
+)  # fmt: skip
+def test_filter_that_an_import_cannot_use_is_said(world, tmp_path, lines, unused):
+    (tmp_path / "config.yml").write_text(ARGUS + lines)
+    status, out, errors = world.command("import", str(tmp_path / "config.yml"), "--json")
+    (row,) = json.loads(out)
+    assert (row["outcome"], row["reason"]) == ("added", f"its {unused} is not used")
+    assert status == 3 and f"o/a: its {unused} is not used" in errors
+
+
+def test_filters_of_nvchecker_reach_the_project(world, tmp_path):
+    (tmp_path / "nvchecker.toml").write_text(
+        f'{NVCHECKER}use_latest_release = true\nignored = "0722"\n'
+    )
+    status, _, errors = world.command("import", str(tmp_path / "nvchecker.toml"))
+    project = world.ask("GET", "/v1/projects/github/o/a")
+    assert (status, project["exclude_prereleases"]) == (0, True), errors
+    assert project["exclude_version_regexp"] == [{"value": "^(?:0722)$"}]
 
 
 def test_list_of_another_tool_is_imported_once(world, tmp_path):
