@@ -26105,6 +26105,23 @@ def _advice_hints(visit: Visit, project: Project, one: Installation) -> list[str
     return hints or [nothing]
 
 
+def _why_not_compared(visit: Visit, project: Project, installation: Installation) -> str:
+    """Why no version says whether an installation is behind, although a check has succeeded."""
+    rules, releases = visit.context.inventory.rules_of(project), visit.store.releases
+    shown = installation.shown
+    if rules.is_moving(installation.version):
+        if installation.digest or installation.first_digest:
+            return "Floating tag: its digest is compared, and you are notified of new builds."
+        return f"Can't compare: {shown} is a floating tag, and its digest is not known."
+    if not releases.newest(project.account_id, [project.source_id]):
+        return "Can't compare: the provider lists no release."
+    if releases.get(project, [installation.version]):
+        return f"Can't compare: the project's patterns exclude {shown}."
+    if not rules.parts(installation.version).numbers:
+        return f"Can't compare: {shown} names no version."
+    return f"Can't compare: no release is like {shown}."
+
+
 def _installation_item(visit: Visit, project: Project, one: Installation) -> Entry:
     hints, is_behind = _doubt(one), one.state == "behind"
     since = f"?since={quote(one.compared_as, safe='')}" if len(project.installed) > 1 else ""
@@ -26126,12 +26143,8 @@ def _installation_item(visit: Visit, project: Project, one: Installation) -> Ent
     )
     if one.state == "not compared" or (one.state == "unknown" and not project.health.succeeded_at):
         hints.append(_error_of(visit, project) or "It is not compared yet.")
-    elif one.state == "unknown" and visit.context.inventory.rules_of(project).is_moving(
-        one.version
-    ):
-        hints.append("Floating tag: its digest is compared, and you are notified of new builds.")
     elif one.state == "unknown":
-        hints.append(f"No release is like {one.shown}, so it cannot be compared.")
+        hints.append(_why_not_compared(visit, project, one))
     elif one.state == "reading":
         hints.append(_error_of(visit, project) or f"Tags such as {one.shown} are being read.")
     newer = f" \u2192 {one.newest}" if one.newest else ""

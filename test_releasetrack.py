@@ -12990,7 +12990,44 @@ def test_tags_that_were_left_out_are_read_once_one_is_installed(world_with, list
     check_now(tracker, project.source_id)
     assert tags.asked[5:] == [200] and state() == "unknown", "there is no such tag"
     page = text_of(visitor.get(path))
-    assert "No release is like 4.0.0-armhf, so it cannot be compared." in page
+    assert "Can't compare: no release is like 4.0.0-armhf." in page
+
+
+@pytest.mark.parametrize(
+    "provider, releases, patterns, mine, words",
+    [
+        (
+            "dockerhub",
+            ["1.27"],
+            [],
+            "stable",
+            "stable is a floating tag, and its digest is not known",
+        ),
+        ("github", [], [], "v1.0", "the provider lists no release"),
+        ("github", ["v1.0"], [("^v1", False)], "v1.0", "the project's patterns exclude v1.0"),
+        ("github", ["v1.0"], [], "main", "main names no version"),
+        ("github", ["v1.0"], [], "server-1.0", "no release is like server-1.0"),
+        ("dockerhub", ["1.27"], [], "1.27-alpine", "no release is like 1.27-alpine"),
+    ],
+)
+def test_reason_why_nothing_can_be_compared_is_said(
+    world, provider, releases, patterns, mine, words
+):
+    listed = map(release, releases)
+    project = world.track(provider, "o/p", *listed, exclude_version_regexp=patterns)
+    world.command("installed", "set", provider, "o/p", mine, "--place", "nas")
+    visitor = world.visitor()
+    pages = [text_of(visitor.get(path)) for path in (f"/projects/{project.id}", "/updates")]
+    assert [f"Can't compare: {words}." in page for page in pages] == [True, True]
+
+
+def test_digest_of_a_floating_tag_is_said_to_be_compared(world):
+    digest = "digest:sha256:" + 64 * "a"
+    tag = dataclasses.replace(release("stable"), content_id=digest)
+    project = world.track("dockerhub", "o/p", tag)
+    world.command("installed", "set", "dockerhub", "o/p", "stable", "--place", "nas")
+    page = text_of(world.visitor().get(f"/projects/{project.id}"))
+    assert "Floating tag: its digest is compared" in page and "Can't compare" not in page
 
 
 def test_tag_that_is_installed_during_a_check_is_read_by_the_next_one_at_once(world_with, listen):
