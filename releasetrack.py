@@ -14212,6 +14212,106 @@ def _sbom(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
             yield _purl_pin(purl, version, not direct or id_ in direct, name)
 
 
+# Our provider for what Renovate calls a datasource; "" where the name is an address.
+_DATASOURCES = dict(
+    pair.split("=")
+    for pair in """
+    bitbucket-tags=bitbucket clojure=maven conda=conda cpan=cpan crate=cargo deb=debian
+    endoflife-date=endoflife forgejo-releases=codeberg forgejo-tags=codeberg galaxy-collection=galaxy
+    git-refs= git-tags= gitea-releases=gitea gitea-tags=gitea github-digest=github
+    github-release-attachments=github github-releases=github github-tags=github gitlab-packages=gitlab
+    gitlab-releases=gitlab gitlab-tags=gitlab go=go hackage=hackage hex=hex maven=maven npm=npm nuget=nuget
+    packagist=packagist pub=pub pypi=pypi repology=repology rubygems=gems sbt-package=maven
+    terraform-provider=terraform""".split()
+)
+# And the repositories at GitHub of those that are about one thing.
+_DATASOURCE_PROJECTS = dict(
+    pair.split("=")
+    for pair in """
+    bazelisk=bazelbuild/bazel deno=denoland/deno dotnet-version=dotnet/sdk flutter-version=flutter/flutter
+    golang-version=golang/go gradle-version=gradle/gradle helm-version=helm/helm node-version=nodejs/node
+    python-version=python/cpython ruby-version=ruby/ruby rust-version=rust-lang/rust""".split()
+)
+# A value that is assigned in whatever language, as in X=1, X: '1' and X := 1; and any word.
+_ASSIGNED = re.compile(r"""(?:[?:+]?=|:(?=[\s"']))[\s"'(]*([^\s"'(),;=]+)""")
+_WORD = re.compile(r"""[^\s"'(),;=]+""")
+_COMMENT_MARK = re.compile(r"#|//|--|;|\*|<!--")
+_BEHIND_CODE = re.compile(r"\s(?:#|//|--|;|<!--)")
+
+
+def _renovate_lines(text: str) -> Iterator[tuple[dict[str, str], str]]:
+    """``(what a comment for Renovate says, the line with the version)``: that below it, or its own.
+    https://docs.renovatebot.com/modules/manager/regex/"""
+    about = dict[str, str]()
+    for line in text.split("\n"):
+        line = line[:_WIDTH_LIMIT]
+        code, mark, comment = line.partition("renovate:")
+        is_comment = bool(_COMMENT_MARK.match(line.lstrip()))
+        if mark and _COMMENT_MARK.search(code):
+            words = comment.replace("-->", "").split()
+            about = dict(word.partition("=")[::2] for word in words if "=" in word)
+            if is_comment:  # the version follows
+                continue
+            code = _BEHIND_CODE.split(code)[0]
+        elif not about or is_comment or not line.strip():
+            continue
+        else:
+            code = _BEHIND_CODE.split(line)[0]
+        if about.get("datasource"):
+            yield about, code
+        about = {}
+
+
+def _assigned_version(line: str) -> tuple[str, str]:
+    """``(version, digest)`` of the value in a line; "" for none. An image's or an action's name may stand
+    before it."""
+    for word in (*_ASSIGNED.findall(line), *reversed(_WORD.findall(line))):
+        value, _, digest = word.partition("@sha256:")
+        version = re.split("[:@]", value)[-1]
+        if re.fullmatch(r"(?:[A-Za-z]+[._/-])*+[A-Za-z]?[0-9][\w.+-]*", version):
+            return version, digest and f"sha256:{digest}"
+    return "", ""
+
+
+def _renovate_pin(about: Mapping[str, str], version: str, digest: str) -> Pin:
+    """What a comment for Renovate names, with the version that stands below it."""
+    source, registry = about["datasource"], about.get("registryUrl", "").rstrip("/")
+    name = about.get("packageName") or about.get("lookupName") or about.get("depName", "")
+    before = re.fullmatch(r"\^?([\w/-]+)\(\?<version>[^()]*\)\$?", about.get("extractVersion", ""))
+    if before and not version.startswith(before[1]):
+        version = before[1] + version
+    host = re.sub("^https?://", "", registry)
+    if source == "docker":
+        place = f"{host}/{name}" if host and not name.startswith(f"{host}/") else name
+        return dataclasses.replace(_image_pin(place, {}), version=version, digest=digest)
+    if source == "helm":
+        return _chart_pin(name, version, registry)
+    if source in _DATASOURCE_PROJECTS:
+        return Pin(_DATASOURCE_PROJECTS[source], version, provider="github")
+    if source not in _DATASOURCES:
+        return Pin(name, version, reason=f"no provider for the datasource {source}")
+    provider = _DATASOURCES[source]
+    if provider == "repology":
+        name = name.rpartition("/")[2]
+    if provider in ("", "github", "gitlab", "gitea", "codeberg"):
+        if host and provider and host != urllib.parse.urlsplit(PROVIDERS[provider].site).hostname:
+            provider, name = "", f"{registry}/{name}"
+        if re.fullmatch("[0-9a-f]{40,64}", version):
+            return Pin(name, provider=provider, reason=_A_COMMIT)
+        return Pin(name, version, provider=provider)
+    return Pin(name, provider=provider, **_pin_of_version(version))
+
+
+def _annotated(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """Versions below comments for Renovate, in files of whatever kind."""
+    for about, line in _renovate_lines(text):
+        version, digest = _assigned_version(line)
+        if version or digest:
+            pin = _renovate_pin(about, version, digest)
+            if pin.name:
+                yield pin
+
+
 def _entry_pin(entry: str) -> Pin:
     """Returns the pin of a line: an address, a purl, an image with its tag, owner/repository@version."""
     owned = re.fullmatch(r"([\w-]+/[\w.-]+)(?:@(v?[0-9][\w.+-]*))?", entry)
@@ -14299,6 +14399,9 @@ READERS: tuple[tuple[str, Reader, str], ...] = (
     (r"Chart\.lock|.*\.ya?ml", _yaml, r"^(?:services|kind|service|dependencies|repos|images|helmCharts|jobs"
      r"|releases|steps|pipeline|runs):|^- name:|^[ -]*(?:image|uses):"),
     (r"(?>.*?requirements).*\.txt", _requirements, r"^[\w.-]+ *(?:\[[\w, -]*\] *)?== *[0-9]"),
+    # Files in which only what a comment for Renovate names can be known
+    (r"(?:.+\.)?env(?:\..+)?|\.env.*|(?:.*\.)?(?:tf|tfvars|hcl|sh|bash|mk|make|ini|cfg|conf|properties|j2|tpl|cmake)"
+     r"|Makefile|GNUmakefile|justfile|CMakeLists\.txt", _annotated, r"renovate: *(?:datasource|depName|packageName)="),
     (r"$.", _listed, r""),
 )
 # fmt: on
@@ -14850,6 +14953,10 @@ def _read_pins(
         likely = (read for _, read, mark in READERS if re.search(mark, head, re.MULTILINE))
         pins = iter((read or next(likely))(text, env))
     listed = list(itertools.islice(pins, ENTRY_LIMIT + 1))
+    if not printed and not own:
+        known = {(pin.name, pin.version) for pin in listed}
+        annotated = itertools.islice(_annotated(text, env), ENTRY_LIMIT)
+        listed += [pin for pin in annotated if (pin.name, pin.version) not in known]
     if len(listed) > ENTRY_LIMIT:
         raise ValueError(f"has more than {ENTRY_LIMIT:,} entries")
     is_of_containers = printed is not None and printed.output.is_of_containers

@@ -12348,6 +12348,93 @@ def test_map_that_names_no_image_makes_no_pins():
     assert (found, calls["__post_init__"]) == ([], 0) and calls["_image_pins"] >= 900
 
 
+RENOVATE = "# renovate: datasource="
+ANNOTATED = [
+    # a file's name, its text, what its comments for Renovate name besides what is read anyhow
+    (
+        "Dockerfile",
+        f"FROM alpine:3.20\n{RENOVATE}github-releases depName=cli/cli\nARG GH_VERSION=2.60.1\n"
+        f'{RENOVATE}npm depName=pnpm versioning=semver\nENV PNPM_VERSION="9.1.0" X=1\n{RENOVATE}pypi depName=uv\nENV UV_0_VERSION 0.5.1\n',
+        ["dockerhub/library/alpine 3.20", "github/cli/cli 2.60.1", "npm/pnpm 9.1.0", "pypi/uv 0.5.1"],
+    ),
+    (
+        "Dockerfile",
+        f"{RENOVATE}docker depName=golang\nARG GO=1.24.1\nFROM golang:${{GO}}\n",
+        ["dockerhub/library/golang 1.24.1"],
+    ),
+    (
+        "group_vars/all.yml",
+        f"{RENOVATE}docker depName=ghcr.io/a/b versioning=loose\nb_version: v1.2.3\n{RENOVATE}docker depName=c/d\nd_image: 'c/d:1.27@{IMAGE_DIGEST}'\n\n"
+        f"{RENOVATE}github-tags depName=x packageName=e/f\n\n# about\ne_version: \"2.0\"\n{RENOVATE}github-tags depName=g/h\nh_version: \"{{{{ x }}}}\"\ni: 1.2\n",
+        ["ghcr/a/b v1.2.3", f"dockerhub/c/d 1.27 {IMAGE_DIGEST}", "github/e/f 2.0"],
+    ),
+    (
+        ".env",
+        f"{RENOVATE}docker depName=linuxserver/sonarr\nSONARR_TAG=4.0.1-ls2\nexport B='2.0' {RENOVATE}pypi depName=ruff\nC=3.0\n",
+        ["dockerhub/linuxserver/sonarr 4.0.1-ls2", "pypi/ruff 2.0"],
+    ),
+    (
+        "main.tf",
+        f'variable "v" {{\n  {RENOVATE}helm depName=cert-manager registryUrl=https://charts.jetstack.io\n  default = "v1.16.1"\n}}\n'
+        '  // renovate: datasource=terraform-provider depName=hashicorp/aws\n  version = "5.1.0"\n',
+        ["helm/https://charts.jetstack.io#cert-manager v1.16.1", "terraform/hashicorp/aws 5.1.0"],
+    ),
+    (
+        "Makefile",
+        f"{RENOVATE}github-releases depName=kubernetes-sigs/kustomize extractVersion=^kustomize/v(?<version>.*)$\nKUSTOMIZE ?= 5.4.1\n"
+        f"{RENOVATE}golang-version depName=go\nGO := 1.23.1\n",
+        ["github/kubernetes-sigs/kustomize kustomize/v5.4.1", "github/golang/go 1.23.1"],
+    ),
+    ("CMakeLists.txt", f'{RENOVATE}github-tags depName=a/b\nset(B_2_VERSION "1.2.3")\n', ["github/a/b 1.2.3"]),
+    (
+        "values.yaml",
+        f"image:\n  repository: ghcr.io/a/b\n  {RENOVATE}docker depName=ghcr.io/a/b\n  tag: 1.2.3\n",
+        ["ghcr/a/b 1.2.3"],
+    ),
+    (
+        "ci.yml",
+        f"jobs:\n  a:\n    env:\n      {RENOVATE}gitlab-releases depName=gitlab-org/cli\n      GLAB: 1.50.0\n      {RENOVATE}git-refs depName=https://github.com/a/q\n      REF: {COMMIT}\n"
+        f"      V: v1.2.0 {RENOVATE}github-releases depName=o/same\n    steps:\n    - uses: a/b@v1\n",
+        ["github/a/b v1", "gitlab/gitlab-org/cli 1.50.0", "?https://github.com/a/q", "github/o/same v1.2.0"],
+    ),
+    (
+        "install.sh",
+        f"{RENOVATE}custom.x depName=a/b\nA=1.0\n{RENOVATE}gitlab-tags depName=own/tool registryUrl=https://gitlab.gnome.org\nT=2.0\n{RENOVATE}docker depName=a/b registryUrl=https://quay.io\nQ=3.0\n"
+        f"{RENOVATE}github-releases\nno=1\n{RENOVATE}repology depName=alpine_3_20/gcc\nGCC=13.2-r0\n{RENOVATE}crate depName=z\n",
+        ["?a/b 1.0", "gnome-gitlab/own/tool 2.0", "quay/a/b 3.0", "repology/gcc 13.2-r0"],
+    ),
+    ("a.yaml", "renovate: datasource=github-releases depName=o/p\nv: 1.2\n", []),
+    ("a.yaml", f"{RENOVATE}github-releases depName=o/p\n", []),
+    ("", f"{RENOVATE}node-version depName=node\nnode: 22.11.0\n", ["github/nodejs/node 22.11.0"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, text, wanted", ANNOTATED)
+def test_comments_for_renovate_say_what_a_version_is_of(name, text, wanted):
+    assert pins(name.rpartition("/")[2], text) == wanted
+    assert pins(name.rpartition("/")[2], text.replace("\n", "\r\n")) == wanted
+
+
+def test_scan_of_a_folder_reads_versions_of_all_kinds_of_files(tmp_path):
+    for number, name in enumerate((
+        ".env",
+        "prod.env",
+        ".env.prod",
+        "main.tf",
+        "x.tfvars",
+        "get.sh",
+        "Makefile",
+        "justfile",
+        "a.ini",
+    )):
+        (tmp_path / name).write_text(f"{RENOVATE}docker depName=o/a{number}\nX=1.{number}\n")
+    (tmp_path / "notes.md").write_text(f"{RENOVATE}docker depName=o/no\nX=1\n")
+    faults = list[str]()
+    found = rt.scan_files([str(tmp_path)], HELPER, faults.append, {})
+    assert sorted(pin.name for _, pin in found) == [f"o/a{number}" for number in range(9)]
+    assert not faults
+
+
 def test_yaml_never_expands_aliases():
     bomb = "a0: &a0 lol\n" + "".join(
         f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30)
@@ -12433,6 +12520,14 @@ UNITS = [
     '{"a":',
     "[{},",
     "a a",
+    "# renovate: datasource=a depName=b ",
+    "x # renovate: datasource=docker\n=",
+    "? a\n",
+    ": ",
+    "  *a :\n",
+    "|\n [",
+    '[Container]\nLabel="a',
+    "---\nkind: CustomResourceDefinition\n",
 ]
 
 
@@ -12455,6 +12550,8 @@ UNITS = [
         "a.opml",
         "x.cdx.json",
         "package-lock.json",
+        "web.container",
+        ".env",
         "",
     ],
 )
