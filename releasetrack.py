@@ -15937,6 +15937,17 @@ _RELEASED = ("latest", "stable")
 _DEVELOPMENT = frozenset(word for word, rank in PRERELEASE_WORDS.items() if not rank)
 
 
+_COMMIT = re.compile("g?[0-9a-f]{7,40}")
+
+
+def _differ_by_commit(version: str, other: str) -> bool:
+    """Whether all that two tags do not have in common is the hash of a commit in either."""
+    words, others = ({*re.split("[^0-9a-z]+", tag.lower())} for tag in (version, other))
+    return all(
+        len(own) == 1 and _COMMIT.fullmatch(min(own)) for own in (words - others, others - words)
+    )
+
+
 class Comparison:
     """A version, and which releases of its project follow it for sure.
 
@@ -16004,7 +16015,7 @@ class Comparison:
             return False
         if self._is_above_released(parts):
             return False
-        return self._is_after(version, parts, release) and self._is_wanted_build(parts)
+        return self._is_after(version, parts, release) and self._is_wanted_build(version, parts)
 
     def _is_placed_below(self, release: Release) -> bool:
         if self._place is None or release.is_prerelease:
@@ -16032,9 +16043,16 @@ class Comparison:
         is_other_kind = bool(parts.counter) != bool(self._parts.counter)
         return is_my_release and is_other_kind and bool(self._rules.answer(parts))
 
+    def _is_of_other_commit(self, version: str, parts: VersionParts) -> bool:
+        """Whether it is mine in all but the commit that it was built from: the later one follows."""
+        is_mine = parts.release == self._parts.release and parts.counter == self._parts.counter
+        if not self._rules.is_image or not is_mine or parts.base != self._parts.base:
+            return False
+        return _differ_by_commit(version, self._mine)
+
     def _is_after(self, version: str, parts: VersionParts, release: Release) -> bool:
-        is_of_order = parts.scheme == self._parts.scheme and not self._is_answered_build(parts)
-        if is_of_order:
+        is_by_date = self._is_answered_build(parts) or self._is_of_other_commit(version, parts)
+        if parts.scheme == self._parts.scheme and not is_by_date:
             return self._rules.order(version) > self._order
         if self._rules.answer(parts) and parts.scheme != self._parts.scheme:
             return True
@@ -16042,11 +16060,11 @@ class Comparison:
             return True
         return (release.date or "") > (self._release.date or "")
 
-    def _is_wanted_build(self, parts: VersionParts) -> bool:
+    def _is_wanted_build(self, version: str, parts: VersionParts) -> bool:
         """Whether it is another release than mine, or a later build of it; of an image if mine is a build."""
         if self._rules.is_one_family or parts.release != self._parts.release:
             return True
-        if self._is_answered_build(parts):
+        if self._is_answered_build(parts) or self._is_of_other_commit(version, parts):
             return True
         if self._rules.is_image and not self._parts.counter:
             return False
@@ -16057,7 +16075,10 @@ class Comparison:
         parts = self._rules.parts(version)
         equal_bases = [ours for ours, theirs in zip(self._parts.base, parts.base) if ours == theirs]
         is_written_alike = parts.before == self._parts.before
-        return is_written_alike, len(equal_bases), parts.base, self._rules.order(version)
+        order, date = self._rules.order(version), self._releases[version].date or ""
+        counts_alike = len(parts.numbers) == len(self._parts.numbers)
+        likeness = is_written_alike, len(equal_bases), parts.base
+        return *likeness, order, counts_alike, date, version
 
     def _rank(self, version: str) -> tuple[bool, VersionOrder]:
         is_of_other_scheme = self._rules.parts(version).scheme != self._parts.scheme

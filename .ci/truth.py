@@ -287,7 +287,7 @@ KINDS = (
     Kind("osv-names.json", osv_names, 0, {}),
     Kind("tags.json", small_lists, 26, {}),
     Kind("images.json", whole_lists, 190, {"silent": 0}),
-    Kind("tag-*/case.json", dated_lists, 4, {}),
+    Kind("tag-*/case.json", dated_lists, 5, {}),
 )
 
 
