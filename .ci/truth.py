@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import dataclasses
 import json
 import pathlib
+import re
 import sys
+import urllib.parse
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -76,6 +79,12 @@ class Tag(NamedTuple):
     name: str
     date: str | None = None
     digest: str | None = None
+
+
+class Case(NamedTuple):
+    folder: pathlib.Path
+    document: Any  # the file that the kind names
+    expected: Any
 
 
 def installation_of(
@@ -255,7 +264,7 @@ def whole_lists(data: Any) -> Iterator[Outcome]:
 
 def dated_lists(data: Any) -> Iterator[Outcome]:
     """Lists with dates, some with digests. What must be said is a state, or "anything but" one."""
-    for name, case, expected in data:
+    for folder, case, expected in data:
         tags = [Tag(*tag) for tag in case["tags"]]
         said = installation_of(case["kind"], tags, case["installed"], digest=case.get("digest", ""))
         is_right = said.state not in expected["must_not"]
@@ -263,8 +272,95 @@ def dated_lists(data: Any) -> Iterator[Outcome]:
             is_right = is_right and said.newest == expected["newest"]
         yield (
             "right" if is_right else "silent" if said.state == "current" else "wrong",
-            f"{name}: {said.state} {said.newest or said.may_follow}",
+            f"{folder.name}: {said.state} {said.newest or said.may_follow}",
         )
+
+
+# Files of a case that is about something else than what stands in a folder.
+NO_SCAN = ("answer.json", "case.json", "challenge.txt", "product.json", "user.txt")
+
+
+def container_pins(folder: pathlib.Path) -> list[rt.Pin]:
+    """What an engine's recorded answers say."""
+    images = json.loads((folder / "images.json").read_text("utf-8"))
+    containers = json.loads((folder / "containers.json").read_text("utf-8"))
+
+    def ask(path: str) -> rt.Answer:
+        last = urllib.parse.unquote(path.rpartition("/images/")[2]).removesuffix("/json")
+        body = containers if "/containers/" in path else images.get(last, {})
+        return rt.Answer(path, 200, {"api-version": "1.48"}, json.dumps(body).encode())
+
+    return [pin for pin in rt.pins_of_containers(ask) if pin]
+
+
+def rows_of(folder: pathlib.Path, helper: rt.Helper) -> list[rt.ScanRow]:
+    """What the program finds in a folder of a case; of what is typed there, the project."""
+    if (folder / "typed.txt").exists():
+        typed = (folder / "typed.txt").read_text("utf-8").strip()
+        provider, name, key = rt.project_at(rt.PROVIDERS, None, typed, is_typed=True)
+        return [rt.ScanRow(rt.Pin(name), "", provider, name, key, "", "")]
+    if (folder / "containers.json").exists():
+        found = [("", pin) for pin in container_pins(folder)]
+    else:
+        found = rt.scan_files([str(folder)], helper, lambda _: None, {})
+    return rt.scan_rows(rt.PROVIDERS, {}, found)
+
+
+def is_expected(row: rt.ScanRow, expected: Mapping[str, Any]) -> bool:
+    """Whether a row is what a case expects: a project, as a rule with its version."""
+    project = expected["project"]
+    if project and " " in project:  # in words: "a Forgejo at HOST: OWNER/NAME"
+        is_project = row.provider is not None and project.rpartition(" ")[2] in row.name
+    elif project:
+        is_project = project in (f"{row.provider and row.provider.id}/{row.name}", row.pin.name)
+    else:
+        is_project = row.provider is None and row.name == expected["name"]
+    facts = {
+        "version": "" if row.pin.version == "latest" else row.pin.version,
+        "digest": row.pin.digest,
+        "service": row.pin.service,
+        "label": row.pin.label,
+        "direct": row.pin.is_direct,
+        "tags": row.pin.options.get("tags"),
+    }
+    wanted = {name: expected[name] for name in facts.keys() & expected.keys()}
+    for name, value in wanted.items():
+        if value in (None, "latest"):  # as Docker takes an image without a tag
+            wanted[name] = ""
+    if "options" in expected and not row.pin.options:
+        return False
+    return is_project and all(facts[name] == value for name, value in wanted.items())
+
+
+def is_forbidden(row: rt.ScanRow, text: str) -> bool:
+    """Whether a row has a project, a name or a version that must not be read."""
+    project = f"{row.provider and row.provider.id}/{row.name}"
+    texts = (project, f"{project} {row.pin.version}", row.name, row.pin.version)
+    return text in texts or (not re.search(r"\w", text) and text in row.pin.version)
+
+
+def scanned_folders(data: Any) -> Iterator[Outcome]:
+    """Folders with files of all kinds, and what a scan must read in them."""
+    with contextlib.closing(rt.Helper()) as helper:
+        for case in data:
+            expected = [
+                entry
+                for entry in case.expected.get("contains", [])
+                if isinstance(entry, dict) and "project" in entry
+            ]
+            forbidden = case.expected.get("must_not_be_read", [])
+            is_scan = not any((case.folder / name).exists() for name in NO_SCAN)
+            if not is_scan or not (expected or forbidden):
+                continue
+            rows = rows_of(case.folder, helper)
+            missing = [
+                entry
+                for entry in expected
+                if not entry.get("optional") and not any(is_expected(row, entry) for row in rows)
+            ]
+            wrong = [text for text in forbidden if any(is_forbidden(row, text) for row in rows)]
+            outcome = "wrong" if wrong else "missing" if missing else "right"
+            yield outcome, f"{case.folder.name}: {wrong or missing}"
 
 
 class Kind(NamedTuple):
@@ -287,6 +383,8 @@ KINDS = (
     Kind("osv-names.json", osv_names, 0, {}),
     Kind("tags.json", small_lists, 26, {}),
     Kind("images.json", whole_lists, 190, {"silent": 0}),
+    Kind("files/*/expect.json", scanned_folders, 22, {"wrong": 0}),
+    Kind("*/expect.json", scanned_folders, 10, {"wrong": 0}),
     Kind("tag-*/case.json", dated_lists, 5, {}),
 )
 
@@ -301,7 +399,7 @@ def read_cases(folders: Iterable[pathlib.Path], pattern: str) -> Any:
     cases = []
     for path in paths:
         expected = json.loads((path.parent / "expect.json").read_text("utf-8"))
-        cases.append((path.parent.name, json.loads(path.read_text("utf-8")), expected))
+        cases.append(Case(path.parent, json.loads(path.read_text("utf-8")), expected))
     return cases
 
 
