@@ -14495,33 +14495,57 @@ def pin_of_item(item: Mapping[str, Any]) -> Pin:
 
 
 # ---- containers
+# What the images call themselves from which others are made.
+_BASE_IMAGE = re.compile(
+    r".*\b(?:ubi[0-9]*|rhel[0-9]*|bci|baseimage)\b.*|(?:.*/)?(?:alma ?linux|alpine|amazon ?linux|centos|debian"
+    r"|fedora|opensuse|oracle ?linux|photon|rocky ?linux|ubuntu)"
+    r"(?:[ _-](?:base|container|leap|linux|micro|minimal|slim|stream[0-9]*|toolbox|tumbleweed))*"
+)
+_OCI_LABEL = "org.opencontainers.image."
+
+
+def _own_labels(name: str, labels: Mapping[str, Any]) -> dict[str, Any]:
+    """An image's labels without those that its base has left there, as far as these say whose they are."""
+    last = name.rpartition("/")[2]
+
+    def names_base(*keys: str) -> bool:
+        texts = [pick(str, labels, key)[:NAME_LIMIT].lower() for key in keys]
+        return any(_BASE_IMAGE.fullmatch(text) and last not in text for text in texts)
+
+    base = pick(str, labels, f"{_OCI_LABEL}ref.name")
+    if re.fullmatch("[a-z]+", base) and base != last:  # such as "ubuntu"
+        return {}
+    own = dict(labels)
+    if names_base("name", "com.redhat.component"):
+        own.pop("version", None)
+    if names_base(f"{_OCI_LABEL}title"):
+        own = {key: value for key, value in own.items() if not key.startswith(_OCI_LABEL)}
+    return own
+
+
 def _labels_of(name: str, image: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, str]:
     """The version and the source that an image names: by its labels, or its container's where it is not
     known, unless those are its base's, by its manifest's, or by the variable that an official image sets.
     https://github.com/opencontainers/image-spec/blob/main/annotations.md"""
     labels = pick(dict, image, "Config", "Labels") if image else pick(dict, container, "Labels")
-    last = name.rpartition("/")[2]
-    base = pick(str, labels, "org.opencontainers.image.ref.name")
-    is_inherited = re.fullmatch("[a-z]+", base) and base != last
+    own, last = _own_labels(name, labels), name.rpartition("/")[2]
     annotations = pick(dict, container, "ImageManifestDescriptor", "annotations")
-    found = [
-        pick(str, about, key)
-        for about in ({} if is_inherited else labels, annotations)
-        for key in ("org.opencontainers.image.version", "org.label-schema.version", "version")
+    versions = [
+        *_texts(own, f"{_OCI_LABEL}version", "org.label-schema.version", "version"),
+        *_texts(annotations, f"{_OCI_LABEL}version", "org.label-schema.version", "version"),
     ]
-    variable = {"postgres": "PG"}.get(last, last.upper().replace("-", "_")) + "_VERSION="
-    is_official = re.fullmatch(r"(?:docker\.io/)?(?:library/)?[\w-]+", name)
-    found += [
-        one[len(variable) :].partition("-")[0]
-        for one in pick(list, image, "Config", "Env")
-        if is_official and isinstance(one, str) and one.startswith(variable)
-    ]
-    of_image = {} if is_inherited or not image else labels  # a container's a user may have set
+    if re.fullmatch(r"(?:docker\.io/)?(?:library/)?[\w-]+", name):  # an official image
+        variable = {"postgres": "PG"}.get(last, last.upper().replace("-", "_")) + "_VERSION="
+        for setting in pick(list, image, "Config", "Env"):
+            if isinstance(setting, str) and setting.startswith(variable):
+                versions.append(setting[len(variable) :].partition("-")[0])
+    of_image = own if image else {}  # a container's a user may have set
     sources = [
         pick(str, about, key) for key in REPOSITORY_LABELS for about in (annotations, of_image)
     ]
+    is_version = re.compile("[A-Za-z-]{0,20}[0-9]").match
     return {
-        "label": next((one for one in found if re.match("[A-Za-z-]{0,20}[0-9]", one)), ""),
+        "label": next(filter(is_version, versions), ""),
         "source": next(filter(None, sources), ""),
     }
 
