@@ -15133,9 +15133,9 @@ def ranked_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[
     orders = {version: rules.order(version) for version in releases}
     parts = {version: rules.parts(version) for version in releases}
     finals = sorted(
-        (one.date or "", orders[version], version)
-        for version, one in releases.items()
-        if not one.is_prerelease and not one.gone_at
+        (release.date or "", orders[version], version)
+        for version, release in releases.items()
+        if not release.is_prerelease and not release.gone_at
     )
     of_most = _main_family([version for *_, version in finals[:-51:-1]], rules)
     family = [
@@ -15149,14 +15149,14 @@ def ranked_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[
     best = set(family) - (_abandoned(family, family[-1], releases, rules) if family else set())
 
     def rank(version: str) -> tuple[Any, ...]:
-        one = releases[version]
+        release = releases[version]
         return (
-            not one.gone_at,
-            not one.is_prerelease,
+            not release.gone_at,
+            not release.is_prerelease,
             version in best,
             orders[version],
             len(parts[version].numbers),
-            one.date or "",
+            release.date or "",
         )
 
     return {version: place for place, version in enumerate(sorted(releases, key=rank))}

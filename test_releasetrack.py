@@ -13835,6 +13835,26 @@ def test_answer_to_a_doubt_about_a_tag_decides(mine, tags, newest):
     assert (asked not in (no.newest, no.may_follow)) and no.state in ("current", "unsure")
 
 
+def test_version_at_many_places_is_compared_once():
+    calls = []
+
+    def order(version: str) -> rt.VersionOrder:
+        calls.append(version)
+        return rt.IMAGES.order(version)
+
+    known, rules = pushed("1.0.0@1 1.1.0@2 1.2.0@3 2.0.0@4"), rt.IMAGES._replace(order=order)
+    counts = []
+    for places in (1, 50):
+        installed = tuple(rt.Installation(f"host {place}", "1.1.0") for place in range(places))
+        blank = rt.Project.blank("a", "dockerhub", "o/p")
+        project = dataclasses.replace(blank, installed=installed)
+        calls.clear()
+        after = rt.apply_rules(project, known, rules, ()).project
+        assert {one.newest for one in after.installed} == {"2.0.0"}
+        counts.append(len(calls))
+    assert counts[0] == counts[1] > 0
+
+
 def test_no_to_a_version_like_mine_is_about_that_version_alone():
     rules, mine = rt.IMAGES.of("", [("2.0.0", False)]), rt.Installation("", "1.4.0")
     tags = "1.3.0=a 1.4.0=b latest=b 2.0.0=c"
