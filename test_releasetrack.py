@@ -17619,7 +17619,7 @@ def test_label_of_a_container_spares_the_registry(noting):
     assert "x/y" not in noting.source(project).labels
 
 
-OCI = "org.opencontainers.image."
+ANNOTATION = "org.opencontainers.image."
 
 
 @pytest.mark.parametrize(
@@ -17628,17 +17628,17 @@ OCI = "org.opencontainers.image."
         ("quay.io/keycloak/keycloak", {"name": "ubi9/ubi-micro", "version": "9.5"}, "", ""),
         ("t/identity", {"com.redhat.component": "ubi9-micro-container", "version": "9.5"}, "", ""),
         ("t/app", {"name": "fedora", "version": "39"}, "", ""),
-        ("t/app", {"name": "rhel8", "version": "8.10", f"{OCI}version": "2.1"}, "2.1", ""),
-        ("t/app", {f"{OCI}title": "SLE BCI Base", f"{OCI}version": "15.6"}, "", ""),
-        ("t/app", {f"{OCI}title": "baseimage-alpine", f"{OCI}version": "3.20", f"{OCI}source": "https://x/base"}, "", ""),
-        ("t/app", {f"{OCI}title": "Fedora Minimal", f"{OCI}version": "39", "version": "2.1"}, "2.1", ""),
-        ("t/app", {f"{OCI}ref.name": "ubuntu", f"{OCI}version": "24.04"}, "", ""),
-        ("t/app", {f"{OCI}title": "App", f"{OCI}version": "2.1", f"{OCI}source": "https://x/y"}, "2.1", "https://x/y"),
+        ("t/app", {"name": "rhel8", "version": "8.10", f"{ANNOTATION}version": "2.1"}, "2.1", ""),
+        ("t/app", {f"{ANNOTATION}title": "SLE BCI Base", f"{ANNOTATION}version": "15.6"}, "", ""),
+        ("t/app", {f"{ANNOTATION}title": "baseimage-alpine", f"{ANNOTATION}version": "3.20", f"{ANNOTATION}source": "https://x/base"}, "", ""),
+        ("t/app", {f"{ANNOTATION}title": "Fedora Minimal", f"{ANNOTATION}version": "39", "version": "2.1"}, "2.1", ""),
+        ("t/app", {f"{ANNOTATION}ref.name": "ubuntu", f"{ANNOTATION}version": "24.04"}, "", ""),
+        ("t/app", {f"{ANNOTATION}title": "App", f"{ANNOTATION}version": "2.1", f"{ANNOTATION}source": "https://x/y"}, "2.1", "https://x/y"),
         ("t/app", {"name": "app", "version": "2.1"}, "2.1", ""),
-        ("t/app", {f"{OCI}title": "Debian packages browser", f"{OCI}version": "2.1"}, "2.1", ""),
+        ("t/app", {f"{ANNOTATION}title": "Debian packages browser", f"{ANNOTATION}version": "2.1"}, "2.1", ""),
         ("fedora", {"name": "fedora", "version": "39"}, "39", ""),
         ("registry.access.redhat.com/ubi9/ubi-micro", {"name": "ubi9/ubi-micro", "version": "9.5"}, "9.5", ""),
-        ("lscr.io/linuxserver/baseimage-alpine", {f"{OCI}title": "baseimage-alpine", f"{OCI}version": "3.20"}, "3.20", ""),
+        ("lscr.io/linuxserver/baseimage-alpine", {f"{ANNOTATION}title": "baseimage-alpine", f"{ANNOTATION}version": "3.20"}, "3.20", ""),
     ],
 )  # fmt: skip
 def test_label_of_the_base_image_is_not_the_application_s(image, labels, version, source):
