@@ -781,18 +781,39 @@ _CODE_NAMES = {
     }.items()
     for name, number in zip(names.split()[::2], names.split()[1::2])
 }
-_ARCHITECTURES = (
-    r"amd64|x86[-_]64|i386|arm|arm64(?:v8)?|aarch64|arm32v[567]|arm(?:v[5-8]|hf|el)|ppc64le"
-    "|s390x|riscv64|mips64le|loong64|armv7l|x64|x86|(?:32|64)-?bit"
+# The spellings of one architecture, its own name first. armhf is a name of several.
+_SAME_ARCHITECTURES = (
+    "amd64 x86_64 x86-64 x64",
+    "i386 i686 x86",
+    "arm64 aarch64 arm64v8 armv8",
+    "armv7 armv7l arm32v7",
+    "armv6 armv6l arm32v6",
+    "armv5 armv5l arm32v5",
+    "64bit 64-bit",
+    "32bit 32-bit",
 )
-_HALF = re.compile(rf"(?<![a-z0-9])(?:{_ARCHITECTURES})(?![a-z0-9])[-_.]?")
-# The hash of a commit, as in 1.40.2.8395-c67dce28e; not a letter with a date, as in 1.0-b20260601.
-_HASH = re.compile(r"(?<![0-9a-z.])g?(?![a-f]?[0-9]+(?![0-9a-z]))[0-9a-f]{7,40}(?![0-9a-z])")
+_OWN_ARCHITECTURES = "arm armhf armel ppc64le s390x riscv64 mips64le loong64"
+_ARCHITECTURE_NAMES = {name: name for name in _OWN_ARCHITECTURES.split()} | {
+    spelling: spellings.split()[0]
+    for spellings in _SAME_ARCHITECTURES
+    for spelling in spellings.split()
+}
+_ARCHITECTURES = "|".join(_ARCHITECTURE_NAMES)
+_HALF = re.compile(rf"(?<![a-z0-9])({_ARCHITECTURES})(?![a-z0-9])[-_.]?")
+_DAY = "(?:20)?[0-9]{2}[01][0-9][0-3][0-9]"
+# The hash of a commit, as in 1.40.2.8395-c67dce28e or -g1234567 of "git describe"; not digits alone, nor a
+# day with a letter, as in 1.0-b20260601 and 20260601b; nor all of a version, as b1234567.
+_HASH = re.compile(
+    r"(?<![0-9a-z.])(?!\A[a-f][0-9]+\Z)"
+    rf"(?:g|(?!(?:[0-9]+|[a-f]{_DAY}[0-9]*|20[0-9]{{6}}[a-f])(?![0-9a-z])))"
+    r"([0-9a-f]{7,40})(?![0-9a-z])"
+)
 _STAMP = re.compile(
     "20[0-9]{2}-[01][0-9]-[0-3][0-9](?:t[0-9]{2}-[0-9]{2}-[0-9]{2})?"
 )  # MinIO's versions
 _JAVA = re.compile("(?<![0-9])([0-9]{1,2})u([0-9]{1,4})(?![0-9])")  # 8u432
-_NUMBERS = re.compile(r"[0-9]+(?:[._][0-9]+)*")
+# An underscore is as a dot, but behind three dotted numbers it begins a build, as in Java's 17.0.4.1_1.
+_NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+){2,}|[0-9]+(?:[._][0-9]+)*")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _MOST_BEHIND = 24  # words with their numbers; a tag of 200 letters may have 200
 _WORD_AND_DASH = re.compile("[a-z]+-")
@@ -865,7 +886,8 @@ class VersionParts:
     build: tuple[int, ...] = ()  # of the counter what stands behind a "+"
     bases: tuple[tuple[str, tuple[int, ...]], ...] = ()  # alpine3.22, bookworm, ltsc2022, php8.2
     variant: tuple[str, ...] = ()  # other words: slim, alpine, jre
-    architecture: str = ""
+    architecture: str = ""  # by one name, however it is spelled
+    commit: str = ""  # the hash of the commit that it was built from
     is_on_base_alone: bool = False  # its only number is a base's, as in "lts-jdk17"
 
     def __post_init__(self) -> None:
@@ -953,8 +975,9 @@ def _parsed_version(version: str, is_own_name: bool = False) -> VersionParts:
         return VersionParts(
             plain[1].lower(), "", _numbers_of(plain[2]), bool(_PADDED.search(version))
         )
-    text, _, build = version.lower().partition("+")
-    text = _HASH.sub("", _JAVA.sub(r"\1.\2", text))
+    whole, _, build = version.lower().partition("+")
+    commit = _HASH.search(whole) or _HASH.search(build)
+    text = _HASH.sub("", _JAVA.sub(r"\1.\2", whole))
     text = _STAMP.sub(lambda stamp: re.sub("[-t]", ".", stamp[0]), text)
     architecture = _HALF.search(text)
     text = _HALF.sub("", text)
@@ -962,7 +985,7 @@ def _parsed_version(version: str, is_own_name: bool = False) -> VersionParts:
     start, end = group.span() if group else (len(text), len(text))
     words = [word for word in re.findall("[a-z0-9]+", text[:start]) if word not in _NO_NAMES]
     builds = tuple(int(token) for token in _TOKEN.findall(_HASH.sub("", build)) if token.isdigit())
-    parts = _parts_behind(text[end:], _JAVA.search(version.lower()) is not None)
+    parts = _parts_behind(text[end:], is_java=_JAVA.search(whole) is not None)
     return dataclasses.replace(
         parts,
         before=text[:start],
@@ -971,43 +994,83 @@ def _parsed_version(version: str, is_own_name: bool = False) -> VersionParts:
         build=builds,
         counter=parts.counter + builds,
         is_padded=bool(group and _PADDED.search(group[0])),
-        architecture=architecture[0].strip("-_.") if architecture else "",
+        architecture=_ARCHITECTURE_NAMES[architecture[1]] if architecture else "",
+        commit=commit[1] if commit else "",
         is_on_base_alone=is_base,
     )
 
 
-def _stage_letter(word: str, group: str, separator: str) -> str:
-    """What a single letter before numbers means: the word of its stage, or itself."""
-    is_stage = len(re.split("[._]", group)[0]) in (1, 2, 8) or separator == "."
-    return _PRERELEASE_LETTERS[word] if is_stage else word
+class _Behind(NamedTuple):
+    """A word behind the numbers of a version, and the numbers behind that; either may be missing."""
+
+    word: str
+    separator: str  # between the two
+    group: str  # the numbers, as they are written
+    before: str  # the sign or digit before both; "" where they begin
+    is_last: bool
+
+    @property
+    def is_step(self) -> bool:
+        """Whether it is a letter that counts, as in 1.1.1w, 9.e and 2024-11a; not the x of 1.x."""
+        if len(self.word) != 1 or self.group:
+            return False
+        is_joined = not self.before or self.before.isdigit()
+        return is_joined or (self.before == "." and self.word != "x")
+
+    @property
+    def stage(self) -> str:
+        """The word, or the one of the stage that its letter stands for."""
+        if self.word not in _PRERELEASE_LETTERS:
+            return self.word
+        if self.group:
+            is_number = len(re.split("[._]", self.group)[0]) in (1, 2, 8)
+            is_stage = (is_number or self.separator == ".") and (
+                self.word != "c" or not self.before
+            )
+        else:  # as 27.1.a, and in PEP 440
+            is_stage = self.before == "." and self.word in ("a", "b") and self.is_last
+        return _PRERELEASE_LETTERS[self.word] if is_stage else self.word
 
 
-def _parts_behind(text: str, is_java: bool) -> VersionParts:
+def _words_behind(text: str) -> Iterator[_Behind]:
+    """The first ``_MOST_BEHIND`` words behind the numbers of a version."""
+    for match in itertools.islice(_BEHIND.finditer(text), _MOST_BEHIND):
+        if match[0]:
+            word, separator, group = match.groups("")
+            before = text[: match.start()][-1:]
+            yield _Behind(word, separator, group, before, is_last=match.end() == len(text))
+
+
+def _parts_behind(text: str, *, is_java: bool) -> VersionParts:
     """What the text behind the numbers says, by its first ``_MOST_BEHIND`` words."""
     behind, stages, counter = list[str](), list[tuple[int, str, int]](), list[int]()
     bases, variant = list[tuple[str, tuple[int, ...]]](), set[str]()
-    for index, match in enumerate(itertools.islice(_BEHIND.finditer(text), _MOST_BEHIND)):
-        word, separator, group = match.groups("")
-        numbers = _numbers_of(group) if group else ()
-        if word in _PRERELEASE_LETTERS and numbers and not is_java and (word != "c" or not index):
-            word = _stage_letter(word, group, separator)
-        if word:
-            behind.append(word)
-        behind += map(str, numbers)
+    is_behind_counter = False
+    for part in _words_behind(text):
+        word = part.word if is_java else part.stage
+        numbers = _numbers_of(part.group) if part.group else ()
+        behind += [word, *map(str, numbers)] if word else map(str, numbers)
+        is_counter = False
         if word in PRERELEASE_WORDS and word != "devel":
             stages += [(0, "", PRERELEASE_WORDS[word]), *((3, "", number) for number in numbers)]
-        elif word in _REPAIRS:
+        elif word in _REPAIRS and not part.is_step:
             stages += [(2, "", 0), *((3, "", number) for number in numbers)]
         elif word in _BASES and numbers:
             bases.append((word, numbers))
+        elif part.is_step and is_behind_counter:
+            counter.append(_LETTERS.index(word) + 1)
+        elif part.is_step:
+            stages.append((2, word, 0))
         else:
             counter += numbers
+            is_counter = bool(numbers)
             if word in _CODE_NAMES:
                 bases.append(_CODE_NAMES[word])
-            elif len(word) in (1, 2) and not index and word not in _COUNTERS:
-                stages.append((2, word, 0))  # openssl's 1.1.1w
-            elif len(word) > 1 and word not in _COUNTERS:
+            elif len(word) in (1, 2) and not part.before and word not in _COUNTERS:
+                stages.append((2, word, 0))  # openssl's 1.0.2za
+            elif not numbers if len(word) == 1 else word and word not in _COUNTERS:
                 variant.add(word)
+        is_behind_counter = is_counter
     return VersionParts(
         behind=tuple(behind),
         stages=tuple(stages),
@@ -1248,8 +1311,10 @@ class VersionRules(NamedTuple):
             answer = None  # of a version that is like mine, the answer is about that version alone
         if answer is not None:
             return "yes" if answer else ""
-        if not other.numbers or mine.architecture != other.architecture:
+        if not other.numbers:
             return ""
+        if mine.architecture != other.architecture:  # one for all may take its place, no other
+            return "" if other.architecture else "doubt"
         if mine.family != other.family or _is_far(mine, other):
             return "doubt"
         is_on_lower_base = any(theirs < ours for ours, theirs in zip(mine.base, other.base))
