@@ -1023,10 +1023,9 @@ class _Behind(NamedTuple):
         if self.word not in _PRERELEASE_LETTERS:
             return self.word
         if self.group:
-            is_number = len(re.split("[._]", self.group)[0]) in (1, 2, 8)
-            is_stage = (is_number or self.separator == ".") and (
-                self.word != "c" or not self.before
-            )
+            is_short_or_day = len(re.split("[._]", self.group)[0]) in (1, 2, 8)
+            is_counted = is_short_or_day or self.separator == "."
+            is_stage = is_counted and (self.word != "c" or not self.before)
         else:  # as 27.1.a, and in PEP 440
             is_stage = self.before == "." and self.word in ("a", "b") and self.is_last
         return _PRERELEASE_LETTERS[self.word] if is_stage else self.word
@@ -1068,7 +1067,9 @@ def _parts_behind(text: str, *, is_java: bool) -> VersionParts:
                 bases.append(_CODE_NAMES[word])
             elif len(word) in (1, 2) and not part.before and word not in _COUNTERS:
                 stages.append((2, word, 0))  # openssl's 1.0.2za
-            elif not numbers if len(word) == 1 else word and word not in _COUNTERS:
+            elif len(word) == 1 and not numbers:
+                variant.add(word)
+            elif len(word) > 1 and word not in _COUNTERS:
                 variant.add(word)
         is_behind_counter = is_counter
     return VersionParts(
@@ -14401,7 +14402,7 @@ def _listed(text: str, env: Mapping[str, str]) -> Iterable[Pin]:
     if is_markup or are_words:
         raise ValueError(
             "is no file that is known here, nothing that docker, podman, kubectl, helm, pip or npm "
-            "print as the README says, and no list of addresses or images, one per line"
+            "print as JSON, and no list of addresses or images, one per line"
         )
     return map(_entry_pin, entries)
 
@@ -14642,17 +14643,9 @@ def _container_pin(container: Mapping[str, Any], image: Mapping[str, Any]) -> Pi
         pick(str, labels, "com.docker.compose.service") or name,
     )
 
-    found = sorted(
-        {
-            pin.digest,
-            *(
-                digest
-                for name, _, digest in digests
-                if _familiar_name(name) == _familiar_name(pin.name)
-            ),
-        }
-        - {""}
-    )
+    familiar = _familiar_name(pin.name)
+    own_digests = [digest for name, _, digest in digests if _familiar_name(name) == familiar]
+    found = sorted({pin.digest, *own_digests} - {""})
     of_compose = (
         pick(str, image, "Config", "Labels", "com.docker.compose.service") and "/" not in pin.name
     )
@@ -14774,14 +14767,13 @@ def _pins_of_ps(objects: Objects) -> Iterator[Pin | None]:
         if not runs or about.get("IsInfra") is True:  # a pod's own container
             continue
         names = about.get("Names", about.get("Name"))
-        first_name = pick(
-            str, {"name": names[0] if isinstance(names, list) and names else names}, "name"
-        )
+        first_name = names[0] if isinstance(names, list) and names else names
+        container_name = first_name if isinstance(first_name, str) else ""
         labels = about.get("Labels")
         if isinstance(labels, str):  # a comma may stand in a value
             pairs = re.split(r",(?=[\w./-]+=)", labels)
             labels = dict(pair.partition("=")[::2] for pair in pairs)
-        yield _container_named(pick(str, about, "Image"), service or first_name, labels)
+        yield _container_named(pick(str, about, "Image"), service or container_name, labels)
 
 
 def _is_of_inspect(about: dict[str, Any]) -> bool:
@@ -14894,17 +14886,15 @@ def _pins_of_pip(objects: Objects) -> Iterator[Pin]:
 
 def _is_of_npm(about: dict[str, Any]) -> bool:
     needed = pick(dict, about, "dependencies").values()
-    has_versions = [
-        bool(_texts(one, "version")[0] or "required" in one)
-        for one in needed
-        if isinstance(one, dict)
-    ]
-    return bool(has_versions) and all(has_versions) and "lockfileVersion" not in about
+    packages = [package for package in needed if isinstance(package, dict)]
+    if not packages or "lockfileVersion" in about:
+        return False
+    return all(_texts(package, "version")[0] or "required" in package for package in packages)
 
 
 def _pins_of_npm(objects: Objects) -> Iterator[Pin]:
-    """Of ``npm ls --json`` and ``pnpm ls --json``: npm help ls. What a folder
-    that is linked needs is needed directly."""
+    """Of ``npm ls --json``, as ``npm help ls`` says, and ``pnpm ls --json``. What a folder that is linked
+    needs is needed directly."""
     waiting = [(about, True) for about in reversed(objects)]
     while waiting:
         parent, is_direct = waiting.pop()
@@ -14953,14 +14943,17 @@ OUTPUTS = (
 _EMPTY = Output(lambda about: True, lambda objects: (), is_of_containers=False)
 
 
+_NEXT_VALUE = re.compile(r"\s*(?=\S)")
+
+
 def _json_values(text: str) -> tuple[list[Any], list[str]]:
     """The JSON values that follow each other in a text, as Docker prints one a line, and the lines that are
     none. Raises ValueError where they are nested too deep."""
     decoder = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
     values, place = list[Any](), 0
     try:
-        while rest := re.compile(r"\s*(?=\S)").match(text, place):
-            value, place = decoder.raw_decode(text, rest.end())
+        while begin := _NEXT_VALUE.match(text, place):
+            value, place = decoder.raw_decode(text, begin.end())
             values.append(value)
     except RecursionError:
         raise ValueError("is nested too deep") from None
@@ -14973,18 +14966,25 @@ def _json_lines(text: str, decoder: json.JSONDecoder) -> tuple[list[Any], list[s
     """The objects that are a line, and the other lines. Raises ValueError as _json_values."""
     values, others = list[Any](), list[str]()
     for line in filter(None, map(str.strip, text.split("\n"))):
-        value: Any = None
+        if not line.startswith("{"):
+            others.append(line)
+            continue
         try:
-            value = decoder.decode(line) if line[0] == "{" else None
+            values.append(decoder.decode(line))
         except RecursionError:
             raise ValueError("is nested too deep") from None
         except ValueError:
-            value = None
-        if isinstance(value, dict):
-            values.append(value)
-        else:
             others.append(line)
     return values, others
+
+
+def _entries_of(value: Any) -> list[Any]:
+    """What a JSON value lists: the items of a list of Kubernetes, those of a list, else itself."""
+    if isinstance(value, list):
+        return value
+    if pick(str, value, "kind").endswith("List") and "items" in value:
+        return pick(list, value, "items")
+    return [value]
 
 
 def printed_in(text: str) -> Printed | None:
@@ -14993,11 +14993,7 @@ def printed_in(text: str) -> Printed | None:
     if text.lstrip()[:1] not in ("{", "[") and "\n{" not in text:
         return None
     values, others = _json_values(text)
-    listed = list[Any]()
-    for value in values:
-        kind, items = pick(str, value, "kind"), pick(list, value, "items")
-        is_list = kind.endswith("List") and "items" in value
-        listed += items if is_list else value if isinstance(value, list) else [value]
+    listed = list(itertools.chain.from_iterable(map(_entries_of, values)))
     objects = [about for about in listed if isinstance(about, dict)]
     others += [str(about) for about in listed if not isinstance(about, dict)]
     if values and not objects and not others:
@@ -31487,7 +31483,7 @@ def changes_(service: Service, project: Project, args: argparse.Namespace) -> tu
 )
 def scan_(run: Invocation, args: argparse.Namespace) -> list[dict[str, Any]]:
     """Find the versions that run here, and record them.
-    Exit status: 0 everything was read, 1 it could not run, 2 standard input is nothing that is known,
+    Exit status: 0 everything was read, 1 it could not run, 2 standard input is no text that is known,
     3 something could not be read or added."""
     found = dict[str, list[tuple[str, Pin]]]()
     rows, place = list[ScanRow](), read_place(args.place)

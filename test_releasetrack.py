@@ -27013,6 +27013,23 @@ def test_document_with_a_mistake_is_shown_again_in_the_form(world, text, problem
     assert text in html.unescape(answer.text)
 
 
+@pytest.mark.parametrize(
+    "text, wanted",
+    [
+        (json.dumps({"kind": "List", "items": [RUNNING_POD]}), ["nginx Docker Hub 1.27.3"]),
+        (lines_of(PS), ["nginx Docker Hub 1.27.3"]),
+        (json.dumps([INSPECTED, IMAGE_OF_IT]), ["postgres Docker Hub 16.4"]),
+        (json.dumps([HELM_RELEASE]), ["kube-prometheus-stack", NO_REPOSITORY]),
+        (json.dumps([{"name": "flask", "version": "3.0.0"}]), ["flask PyPI 3.0.0"]),
+        (json.dumps(NPM_TREE), ["real @x · npm 4.2.3"]),
+    ],
+)
+def test_page_previews_what_a_command_has_printed(world, text, wanted):
+    shown = text_of(world.visitor().send("/projects/import", {"do": "preview", "text": text}))
+    assert [words for words in wanted if words not in shown] == []
+    assert not projects_of(world)
+
+
 def test_projects_of_another_server_are_imported_with_their_options(world, tmp_path, monkeypatch):
     with (
         contextlib.closing(World(tmp_path, "b.db")) as other,
