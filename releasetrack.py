@@ -2318,6 +2318,13 @@ class UpdateStatus(NamedTuple):
         return next(group for group, states in UPDATE_GROUPS.items() if state in states)
 
 
+class AdvisedNewest(NamedTuple):
+    """The newest version of what is installed, which OSV was asked about, too; "": it was not."""
+
+    version: str = ""
+    own_flaws: int | None = None  # known flaws that it brings; None: not known
+
+
 class Installation(Value):
     """A version of a project that runs somewhere, and how it compares with the project's releases."""
 
@@ -2352,7 +2359,7 @@ class Installation(Value):
     advised_at: float = (
         0.0  # when OSV was asked last; 0: not yet, or it does not know such projects
     )
-    advised_newest: str = ""  # the newest version then, which OSV was asked about, too
+    advised_newest: AdvisedNewest = AdvisedNewest()  # the newest version then
     eol: str = ""  # the day of its end of life; "ended" for one that is not known
     eol_days: int | None = None  # until then, when that was asked
     service: str = ""  # of the compose file that it was found in
@@ -2360,6 +2367,15 @@ class Installation(Value):
     @property
     def vulnerabilities(self) -> list[Advisory]:
         return [one for one in self.advisories if not one.doubt]
+
+    @property
+    def warning(self) -> str:
+        """What the newest version brings, as a sentence; "" for no known vulnerability of its own."""
+        version, count = self.advised_newest
+        if not count or version != self.newest:
+            return ""
+        flaws = "vulnerability" if count == 1 else "vulnerabilities"
+        return f"{version} has {count} known {flaws} of its own."
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -4160,16 +4176,85 @@ def safe_links(markup: str, base: str) -> str:
 
 
 _DASH = "[-\u2010\u2011\u2013]\u00ad?"
-_CVE = re.compile(f"CVE{_DASH}([0-9]{{4}}){_DASH}([0-9]{{4,10}})(?![0-9])", re.IGNORECASE)
+_CVE = re.compile(f"CVE(?:{_DASH}| )([0-9]{{4}}){_DASH}([0-9]{{4,10}})(?![0-9])", re.IGNORECASE)
+# Further numbers of the same year: CVE-2024-1234/1235, CVE-2024-1234, -1235
+_MORE_OF_YEAR = re.compile(rf"(?:/(?:{_DASH})?|,? ?&? ?{_DASH})([0-9]{{4,10}})(?![\w-])")
+_PICTURE = re.compile(r"!\[([^\[\]]*)\]\([^()\s]*\)")  # of Markdown
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n|;\s")
+_FIX = re.compile(
+    r"\b(?:fix|patch|address|resolv|mitigat|remediat|clos|solv|bump|upgrad|prevent)", re.IGNORECASE
+)
+_NOT_AFFECTED = re.compile(
+    r"(?:\bnot|n't)(?: \w+){0,2} (?:affected|vulnerable|exploitable|impacted|applicable|affect"
+    r"|impact|apply)\b|\bunaffected\b|\bdisputed\b",
+    re.IGNORECASE,
+)
+# What names a CVE though it mends none, even as "fix": what a scanner finds, and what it shall not find.
+_OF_A_SCANNER = re.compile(
+    r"false[ -]positive"
+    r"|\b(?:ignor(?:e[sd]?|ing)|suppress\w*|(?:allow|white)-?list\w*|detect(?:s|ing|ion|ions)?"
+    r"|scan(?:s|ner)? for|(?:rule|template|signature|exploit)s? (?:for|of|to detect))\b"
+    r"[^,:\n]{0,40}?\bCVE"
+    r"|\bCVE[-0-9]{1,20} (?:detection|rule|template|signature|exploit|scanner)s?\b",
+    re.IGNORECASE,
+)
+
+
+def _spoken(text: str) -> str:
+    """A note's text, with the address of a link before its words and without those of pictures.
+
+    Tags within a word leave no gap, so that an id is whole which is partly bold.
+    """
+
+    def shown(match: re.Match[str]) -> str:
+        tag = (match["tag"] or "").lower()
+        link = _LINK.search(match[0]) if tag == "a" else None
+        if link:
+            return f" {link[2].strip(chr(34) + chr(39))} "
+        return "\n" if tag in _BLOCKS else ""
+
+    return _unescaped(_PICTURE.sub(r"\1", _MARKUP.sub(shown, text)))
+
+
+def _denies(sentence: str) -> bool:
+    """Whether a sentence that names a CVE says that it mends none."""
+    if _OF_A_SCANNER.search(sentence):
+        return True
+    return bool(_NOT_AFFECTED.search(sentence)) and not _FIX.search(sentence)
+
+
+def _ids_in(sentence: str) -> Iterator[str]:
+    """The CVE ids in a sentence, with those of lists as CVE-2024-1234/1235, but for addresses."""
+    for match in _CVE.finditer(sentence):
+        year, number = match.groups()
+        yield f"CVE-{year}-{number}"
+        before = sentence[max(0, match.start() - 300) : match.start()]
+        is_in_address = "://" in before[before.rfind(" ") + 1 :]
+        more = None if is_in_address else _MORE_OF_YEAR.match(sentence, match.end())
+        while more:
+            yield f"CVE-{year}-{more[1]}"
+            more = _MORE_OF_YEAR.match(sentence, more.end())
 
 
 def cves_in(*texts: str) -> tuple[str, ...]:
-    """The CVE ids in the texts, in their order, each once; at most ``CVE_LIMIT``."""
-    found = dict.fromkeys(f"CVE-{year}-{number}" for year, number in _CVE.findall("\0".join(texts)))
-    return tuple(itertools.islice(found, CVE_LIMIT))
+    """The CVE ids in the texts, in their order, each once; at most ``CVE_LIMIT``.
+
+    Without those that a sentence names to say that they are none of this project's.
+    """
+    ids = dict[str, None]()
+    for text in texts:
+        for sentence in _SENTENCE_END.split(_spoken(text)):
+            if _CVE.search(sentence) and not _denies(sentence):
+                ids.update(dict.fromkeys(_ids_in(sentence)))
+    return tuple(itertools.islice(ids, CVE_LIMIT))
 
 
-_BREAKING = re.compile(r"\W*(?:breaking(?: \w+)? changes?\b|BREAKING\b)(?P<rest>.*)", re.IGNORECASE)
+_BREAKING = re.compile(
+    r"\W*(?:breaking(?: \w+)? changes?\b|BREAKING\b)(?:\(s\))?(?P<rest>.*)", re.IGNORECASE
+)
+_NONE = re.compile(
+    r"\W*(?:none|no(?! longer\b| more\b)|n/a|nothing|not applicable)\b", re.IGNORECASE
+)
 
 
 def says_breaking(lines: Iterable[str]) -> bool:
@@ -4177,11 +4262,15 @@ def says_breaking(lines: Iterable[str]) -> bool:
     texts = [line for line in lines if line.strip()]
     for line, following in zip(texts, [*texts[1:], ""]):
         match = _BREAKING.match(line)
-        if match and not re.match(
-            r"(?i)\W*(?:none|no|n/a|nothing)\b", match["rest"].strip() or following
-        ):
+        if match and not _NONE.match(match["rest"].strip(" :*_#") or following):
             return True
-    return any("BREAKING CHANGE" in line for line in texts)
+        before, mark, rest = line.partition("BREAKING CHANGE")  # within a line
+        is_denied = re.search(r"\bno\W*\Z", before, re.IGNORECASE) or _NONE.match(
+            re.sub(r"^(?:S|\(S\))\b", "", rest)
+        )
+        if mark and not match and not is_denied:
+            return True
+    return False
 
 
 # == store =====================================================================
@@ -4752,6 +4841,10 @@ def _read_installation(stored: dict[str, Any]) -> Installation:
     """Of a list in the store, whose object it may change: lists in it become tuples."""
     if cve := stored.get("cve"):
         stored["cve"] = tuple(cve)
+    if newest := stored.get("advised_newest"):
+        # Before it had a count it was a text.
+        members = [newest] if isinstance(newest, str) else newest
+        stored["advised_newest"] = AdvisedNewest(*members)
     if advisories := stored.get("advisories"):
         stored["advisories"] = tuple(
             Advisory(**advisory | {"aliases": tuple(advisory["aliases"])})
@@ -7512,7 +7605,10 @@ class Sources(_Part):
         key: str,
         now: float,
     ) -> CheckResult:
-        """Give a source its new name; what is left to be recorded of the check."""
+        """Give a source its new name; what is left to be recorded of the check.
+
+        Its former name is not that which has the same key: that is the same name in another spelling.
+        """
         other = db.execute(
             """
             SELECT id FROM source WHERE key = ? AND provider = (SELECT provider FROM source WHERE id = ?)
@@ -7521,8 +7617,13 @@ class Sources(_Part):
         ).fetchone()
         if other is None or other["id"] == source_id:
             db.execute(
-                "UPDATE source SET former_name = name, name = ?, key = ? WHERE id = ?",
-                (name, key, source_id),
+                """
+                UPDATE source
+                   SET former_name = CASE key WHEN :key THEN former_name ELSE name END,
+                       name = :name, key = :key
+                 WHERE id = :id
+                """,
+                {"name": name, "key": key, "id": source_id},
             )
             return found
         return self._merge(db, source_id, other["id"], found, now)
@@ -10134,6 +10235,20 @@ def _renamed_to(releases: Answer, headers: Mapping[str, str]) -> Exchange:
     return pick(str, found, "full_name") or pick(str, found, "path_with_namespace") or None
 
 
+def _spelled(project: ProjectRef, pages: Iterable[str]) -> str | None:
+    """The name as the addresses of a project's releases spell it, if that is otherwise than asked; else None."""
+    start = f"{project.site}/"
+    for page in pages:
+        name = page[len(start) :][: len(project.name)]
+        if page.startswith(start) and name.lower() == project.name.lower():
+            return name if name != project.name else None
+    return None
+
+
+def _pages_of(releases: Iterable[ListedRelease]) -> list[str]:
+    return [release.note.url for release in releases if release.note and release.note.url]
+
+
 def _above(
     project: ProjectRef, releases: Sequence[ListedRelease], tags: Sequence[ListedRelease]
 ) -> list[ListedRelease]:
@@ -10193,7 +10308,7 @@ def _releases_or_tags(
             # The ETag of the releases says nothing about the tags; where there are some, both are read.
             None if above else answer,
             is_window=True,
-            name=moved,
+            name=moved or _spelled(project, _pages_of(listing.releases)),
             complete_kinds=[*kinds, *beside.complete_kinds],
             tags={tag.version for tag in beside.releases},
         )
@@ -10206,7 +10321,9 @@ def _releases_or_tags(
         before.content_kind == "published" for before in project.known.values()
     ):
         raise ProviderError(f"{project.provider} no longer shows the releases of {project.name}")
-    return dataclasses.replace(listing, name=moved)
+    return dataclasses.replace(
+        listing, name=moved or _spelled(project, _pages_of(listing.releases))
+    )
 
 
 def _tags_beside(
@@ -10355,7 +10472,11 @@ def _github_feed(project: ProjectRef, is_extra: bool = False) -> Exchange:
             return Listing([])
         if entries := _feed_entries(answer):
             break
-    moved = answer.url.removeprefix(f"{project.site}/").removesuffix(f"/{feed}.atom")
+    name = None
+    if answer.url.startswith(project.site):
+        name = answer.url.removeprefix(f"{project.site}/").removesuffix(f"/{feed}.atom")
+    if name == project.name:  # it answers whatever the letter case
+        name = _spelled(project, [entry["url"] for entry in entries]) or name
     return Listing(
         [
             make_release(unquote(tag[1]), **one)
@@ -10364,7 +10485,7 @@ def _github_feed(project: ProjectRef, is_extra: bool = False) -> Exchange:
         ],
         answer,
         is_window=True,
-        name=moved if answer.url.startswith(project.site) else None,
+        name=name,
     )
 
 
@@ -10430,7 +10551,11 @@ def gitlab(project: ProjectRef) -> Exchange:
             project,
             f"{at}/releases?per_page=100&order_by=released_at&sort=desc&include_html_description=true",
             f"{at}/repository/tags?per_page=100&order_by=updated&sort=desc",
-            lambda entry: _published(entry, f"{page}/releases/{quote(entry['tag_name'], safe='')}"),
+            lambda entry: _published(
+                entry,
+                pick(str, entry, "_links", "self")
+                or f"{page}/releases/{quote(entry['tag_name'], safe='')}",
+            ),
             tag_of,
             project.auth,
         )
@@ -11008,6 +11133,18 @@ def packagist(project: ProjectRef) -> Exchange:
     )
 
 
+def _as_answered(project: ProjectRef, names: Iterable[str]) -> str | None:
+    """The name that a registry calls a project by, if it is spelled otherwise than asked: the first of the
+    names, newest first, with other letter case or, as of crates, other dashes. Else None.
+    """
+
+    def folded(name: str) -> str:
+        return name.lower().replace("_", "-")
+
+    same = [name for name in names if folded(name) == folded(project.name)]
+    return same[0] if same and same[0] != project.name else None
+
+
 def nuget(project: ProjectRef) -> Exchange:
     """https://learn.microsoft.com/en-us/nuget/api/registration-base-url-resource: pages, the newest last."""
     index = project.site if project.site.endswith(".json") else f"{project.site}/v3/index.json"
@@ -11023,6 +11160,7 @@ def nuget(project: ProjectRef) -> Exchange:
         named_by=project.kept["named_by"],
     )
     releases: list[ListedRelease] = []
+    names = list[str]()  # as the newest entries spell it
     for page in _expect_list(first.json()["items"])[:-21:-1]:
         if "items" not in page:
             page = (yield Request(page["@id"])).json()
@@ -11032,10 +11170,11 @@ def nuget(project: ProjectRef) -> Exchange:
             if leaf["catalogEntry"].get("listed", True)
         ]
         dates = {entry["version"].partition("+")[0]: entry.get("published") for entry in entries}
+        names += [pick(str, entry, "id") for entry in reversed(entries)]
         releases += [make_release(version, date) for version, date in dates.items()]
         if project.known and dates.keys() <= project.known.keys():
             break
-    return Listing(releases, first)
+    return Listing(releases, first, name=_as_answered(project, names))
 
 
 def cargo(project: ProjectRef) -> Exchange:
@@ -11044,7 +11183,7 @@ def cargo(project: ProjectRef) -> Exchange:
     name = project.name.lower()
     folder = {1: "1", 2: "2", 3: f"3/{name[:1]}"}.get(len(name), f"{name[:2]}/{name[2:4]}")
     answer = yield Request(f"{project.site}/{folder}/{name}")
-    lines = (read_json(match[0]) for match in re.finditer(rb"[^\r\n]+", answer.body))
+    lines = [read_json(match[0]) for match in re.finditer(rb"[^\r\n]+", answer.body)]
     dates = {line["vers"]: line.get("pubtime") for line in lines if not line["yanked"]}
     if not answer.body.strip():
         raise ValueError("it answered no versions")
@@ -11059,7 +11198,11 @@ def cargo(project: ProjectRef) -> Exchange:
                 for entry in api.json()["versions"]
                 if entry["num"] in dates
             }
-    return Listing([make_release(version, date) for version, date in dates.items()], answer)
+    return Listing(
+        [make_release(version, date) for version, date in dates.items()],
+        answer,
+        name=_as_answered(project, [pick(str, line, "name") for line in reversed(lines)]),
+    )
 
 
 def hex_(project: ProjectRef) -> Exchange:
@@ -12122,18 +12265,54 @@ _OSV_ECOSYSTEMS = {
 }
 
 
-def osv_package(provider: Provider, name: str) -> tuple[str, str] | None:
-    """``(ecosystem, name)`` of a project there; of a forge's repository the ecosystem is "GIT", whose answers
-    are not certain. None: OSV does not know such projects, whatever it would answer."""
+_SEMVER = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]*)?")
+_GO_TOOLCHAIN = re.compile(r"(?:go)?([0-9]+\.[0-9]+)(\.[0-9]+)?(?:(alpha|beta|rc)([0-9]+))?")
+OsvQuery = tuple[str, str, str]  # ecosystem, name, version
+
+
+def _go_module(name: str, version: str) -> str:
+    """The module of a version: each major from 2 on is one of its own, https://go.dev/ref/mod#major-version-suffixes"""
+    base = re.sub(r"/v[0-9]+\Z", "", name)
+    major = re.match(r"v?([0-9]+)\.", version)
+    if not major or name.startswith("gopkg.in/"):
+        return name
+    has_suffix = int(major[1]) >= 2 and not version.endswith("+incompatible")
+    return f"{base}/v{major[1]}" if has_suffix else base
+
+
+def _go_release(version: str) -> str:
+    """A version of Go as OSV has it, as go1.22rc1 is 1.22.0-rc.1; "" for another text."""
+    match = _GO_TOOLCHAIN.fullmatch(version)
+    if not match:
+        return ""
+    minor, patch, stage, number = match.groups()
+    return f"{minor}{patch or '.0'}" + (f"-{stage}.{number}" if stage else "")
+
+
+def osv_queries(provider: Provider, name: str, version: str) -> list[OsvQuery]:
+    """What to ask OSV about a version of a project, the answer that is surest first.
+
+    Empty: OSV does not know such projects, whatever it would answer. Of a repository it is asked for the tag,
+    as "GIT"; that answer is not certain. A repository at GitHub may be an action, whose versions have three
+    numbers there, as "v4" may be any of them; that of Go is its standard library, too.
+    """
     if provider.id not in PROVIDERS or provider.site != PROVIDERS[provider.id].site:
-        return None  # an operator's own server
-    if provider.id in _OSV_ECOSYSTEMS:
-        return _OSV_ECOSYSTEMS[provider.id], name
-    return (
-        ("GIT", f"{provider.site.partition('://')[2]}/{name}")
-        if provider.dialect.read in (github, gitlab, forgejo)
-        else None
-    )
+        return []  # an operator's own server
+    ecosystem = _OSV_ECOSYSTEMS.get(provider.id, "")
+    if ecosystem == "Go":
+        return [("Go", _go_module(name, version), version.removeprefix("v"))]
+    if ecosystem:
+        return [(ecosystem, name, version)]
+    if provider.dialect.read not in (github, gitlab, forgejo):
+        return []
+    queries = list[OsvQuery]()
+    number = version.removeprefix("v")
+    if provider.id == "github" and _SEMVER.fullmatch(number):
+        queries.append(("GitHub Actions", name, number))
+    release = _go_release(version) if (provider.id, name) == ("github", "golang/go") else ""
+    if release:
+        queries.append(("Go", "stdlib", release))
+    return [*queries, ("GIT", f"{provider.site.partition('://')[2]}/{name}", version)]
 
 
 # Products of https://endoflife.date that its list of purls does not have.
@@ -12143,15 +12322,32 @@ _PRODUCTS = {
 }
 
 
+def _oci_purls(provider: Provider, name: str) -> list[str]:
+    """The purls of an image in another registry than Docker Hub: its repository_url is that of the image, or
+    of what holds it. Quay's pages have "repository" in their addresses, and so have purls that were copied there.
+    """
+    if not provider.dialect.versions.is_image:
+        return []
+    host = urlsplit(provider.site).netloc if provider.site else ""
+    place = "/".join(filter(None, (host, name.lower())))
+    folder, _, last = place.rpartition("/")
+    folders = [place, folder]
+    if host == "quay.io":
+        folders += [folder.replace("quay.io", "quay.io/repository", 1)]
+    return [f"pkg:oci/{last}?repository_url={at}" for at in folders]
+
+
 def product_of(provider: Provider, name: str, products: Mapping[str, str]) -> str:
     """The product of endoflife.date that a project is for sure, by ``products`` of purls; else ""."""
     if provider.id == "endoflife":
         return name
     types = [type_ for type_, id_ in PURL_TYPES.items() if id_ == provider.id]
     purls = [f"pkg:{type_}/{quote(name.replace(':', '/')).lower()}" for type_ in types]
-    return next(
-        (found for purl in purls if (found := products.get(purl) or _PRODUCTS.get(purl))), ""
-    )
+    for purl in [*purls, *_oci_purls(provider, name)]:
+        product = products.get(purl) or _PRODUCTS.get(purl)
+        if product:
+            return product
+    return ""
 
 
 # By dialect, where the picture of an owner is (at GitLab what says where), and the host that this leads to.
@@ -13050,6 +13246,8 @@ def _purl_pin(text: str, version: str = "", is_direct: bool | None = None, name:
         if key in asked
     )
     type_ = type_.lower()
+    if type_ == "gem":  # a platform follows a hyphen, which no version of a gem has
+        version = version.partition("-")[0]
     if type_ == "golang" and path == "stdlib":
         version = re.sub("^v", "go", version)
     is_direct = is_direct is None or (is_direct and type_ not in ("apk", "deb", "rpm"))
@@ -14563,7 +14761,7 @@ def pin_of_item(item: Mapping[str, Any]) -> Pin:
 # ---- containers
 # What the images call themselves from which others are made.
 _BASE_IMAGE = re.compile(
-    r".*\b(?:ubi[0-9]*|rhel[0-9]*|bci|baseimage)\b.*|(?:.*/)?(?:alma ?linux|alpine|amazon ?linux|centos|debian"
+    r".*\b(?P<any>ubi[0-9]*|rhel[0-9]*|bci|baseimage)\b.*|(?:.*/)?(?P<whole>alma ?linux|alpine|amazon ?linux|centos|debian"
     r"|fedora|opensuse|oracle ?linux|photon|rocky ?linux|ubuntu)"
     r"(?:[ _-](?:base|container|leap|linux|micro|minimal|slim|stream[0-9]*|toolbox|tumbleweed))*"
 )
@@ -14572,17 +14770,20 @@ _OCI_LABEL = "org.opencontainers.image."
 
 def _own_labels(name: str, labels: Mapping[str, Any]) -> dict[str, Any]:
     """An image's labels without those that its base has left there, as far as these say whose they are."""
-    last = name.rpartition("/")[2]
+    last = name.rpartition("/")[2].lower()
 
-    def names_base(*keys: str) -> bool:
-        texts = [pick(str, labels, key)[:NAME_LIMIT].lower() for key in keys]
-        return any(_BASE_IMAGE.fullmatch(text) and last not in text for text in texts)
+    def names_base(label: str) -> bool:
+        text = pick(str, labels, label)[:NAME_LIMIT].lower()
+        base = _BASE_IMAGE.fullmatch(text)
+        if not base or last in text:
+            return False
+        return (base["any"] or base["whole"]) not in last
 
     base = pick(str, labels, f"{_OCI_LABEL}ref.name")
     if re.fullmatch("[a-z]+", base) and base != last:  # such as "ubuntu"
         return {}
     own = dict(labels)
-    if names_base("name", "com.redhat.component"):
+    if names_base("name") or names_base("com.redhat.component"):
         own.pop("version", None)
     if names_base(f"{_OCI_LABEL}title"):
         own = {key: value for key, value in own.items() if not key.startswith(_OCI_LABEL)}
@@ -16841,7 +17042,6 @@ def _is_wanted(project: Project, release: News, verdicts: RuleResult) -> bool:
 
 
 # ---- what is vulnerable, and what ends
-OsvQuery = tuple[str, str, str]  # ecosystem, name, version
 _CVSS = {
     "AV": {"N": 0.85, "A": 0.62, "L": 0.55, "P": 0.2},
     "AC": {"L": 0.77, "H": 0.44},
@@ -17018,6 +17218,17 @@ def _fixed_in(
     return found
 
 
+def _fixed_of_group(
+    group: Iterable[Mapping[str, Any]],
+    queries: Iterable[OsvQuery],
+    order: Callable[[str], VersionOrder],
+) -> list[str]:
+    """The first versions above what was asked about that are not affected, by all records of a flaw."""
+    pairs = itertools.product(group, queries)
+    fixed = (_fixed_in(record, query, order) for record, query in pairs)
+    return list(itertools.chain.from_iterable(fixed))
+
+
 def _rank_of_flaw_id(id_: str) -> tuple[bool, bool, str]:
     """What sorts the ids of a flaw: the CVE's, then GitHub's, then others."""
     return not id_.startswith("CVE-"), not id_.startswith("GHSA-"), id_
@@ -17040,20 +17251,29 @@ def _records_of_flaws(
 
 
 def advisories_of(
-    query: OsvQuery,
-    records: Sequence[Mapping[str, Any]],
+    found: Mapping[OsvQuery, Sequence[Mapping[str, Any]]],
     left: Collection[str] | None,
     order: Callable[[str], VersionOrder],
 ) -> tuple[Advisory, ...]:
     """What the records say of a version: those that name each other are one, and withdrawn ones none.
-    ``left``: the ids of those that the newest version still has; None: not known."""
+
+    ``found``: the records by query, each of the same version. ``left``: the ids of those that the newest
+    version still has; None: not known.
+    """
+    records = {record["id"]: record for matching in found.values() for record in matching}
+    certain = {
+        record["id"]
+        for query, matching in found.items()
+        if query[0] != "GIT"
+        for record in matching
+    }
     advisories = []
-    for ids, group in _records_of_flaws(records):
+    for ids, group in _records_of_flaws(records.values()):
         names = sorted(ids, key=_rank_of_flaw_id)
         titles = [record["title"] for record in group if record["title"]]
-        fixed = [version for record in group for version in _fixed_in(record, query, order)]
+        fixed = _fixed_of_group(group, found, order)
         doubt = ""
-        if query[0] == "GIT":
+        if certain.isdisjoint(record["id"] for record in group):
             doubt = "possible"
         elif all(record["is_notice"] for record in group):
             doubt = "notice"
@@ -17074,21 +17294,163 @@ def advisories_of(
     return tuple(advisories[:ADVISORY_LIMIT])
 
 
-def end_of_life(
-    numbers: Sequence[int], cycles: Iterable[Sequence[Any]], now: float
-) -> tuple[str, int | None]:
-    """``(day, days until then)`` of the end of life of a version's cycle, the longest whose name its first
-    numbers are: "ended" and 0 where only that is known, else "", None. ``cycles``: name, day, has ended."""
-    known = [
-        (len(name.split(".")), day, has_ended)
-        for name, day, has_ended in cycles
-        if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})*", name)
-        and tuple(map(int, name.split("."))) == tuple(numbers[: len(name.split("."))])
+def first_records(matches: Mapping[OsvQuery, Mapping[str, str]], query: OsvQuery) -> list[str]:
+    """The ids of the records that are read of those that match a query."""
+    return list(itertools.islice(matches.get(query, ()), OSV_RECORDS))
+
+
+class OsvAnswers(NamedTuple):
+    """What OSV answered in a round."""
+
+    matches: Mapping[OsvQuery, Mapping[str, str]]  # the ids of records, and when they were modified
+    records: Mapping[str, Any]  # those that were read, by id
+
+    def has_all_of(self, queries: Collection[OsvQuery]) -> bool:
+        """Whether each was answered, with no more records than are read."""
+        counts = [len(self.matches[query]) for query in queries if query in self.matches]
+        return len(counts) == len(queries) and max(counts, default=0) <= OSV_RECORDS
+
+    def ids_of(self, queries: Iterable[OsvQuery]) -> set[str]:
+        """The ids of the records that are read of them."""
+        each = (first_records(self.matches, query) for query in queries)
+        return set(itertools.chain.from_iterable(each))
+
+    def names_of(self, queries: Iterable[OsvQuery]) -> set[str]:
+        """The same with their other ids."""
+        names = self.ids_of(queries)
+        for id_ in tuple(names):
+            names.update(self.records[id_]["aliases"])
+        return names
+
+    def records_of(self, queries: Iterable[OsvQuery]) -> dict[OsvQuery, list[Any]]:
+        """The records that were read, by query."""
+        return {
+            query: [self.records[id_] for id_ in first_records(self.matches, query)]
+            for query in queries
+        }
+
+
+def without_advice(installation: Installation) -> Installation:
+    """What is known of an installation while OSV and endoflife.date are not asked."""
+    return dataclasses.replace(
+        installation,
+        advisories=(),
+        has_more_advisories=False,
+        advised_at=0.0,
+        advised_newest=AdvisedNewest(),
+        eol="",
+        eol_days=None,
+    )
+
+
+def _count_of_own_flaws(
+    mine: Sequence[OsvQuery],
+    newest: Sequence[OsvQuery],
+    answers: OsvAnswers,
+    rules: VersionRules,
+) -> int:
+    """How many certain flaws the newest version has that what runs does not have."""
+    known = answers.names_of(mine)
+    flaws = advisories_of(answers.records_of(newest), None, rules.order)
+    return sum(1 for flaw in flaws if not flaw.doubt and known.isdisjoint((flaw.id, *flaw.aliases)))
+
+
+def with_flaws(
+    installation: Installation,
+    mine: Sequence[OsvQuery],
+    newest: Sequence[OsvQuery],
+    answers: OsvAnswers,
+    rules: VersionRules,
+    now: float,
+) -> Installation:
+    """An installation with what OSV answered of it and of its newest version; as it was where that is not all.
+
+    Whether the update ends a flaw is known only where the newest version was asked about.
+    """
+    is_answered = mine and answers.matches.keys() >= {*mine}
+    if not is_answered or not answers.ids_of([*mine, *newest]) <= answers.records.keys():
+        return installation
+    is_newest_known = bool(newest) and answers.has_all_of(newest)
+    left = answers.names_of(newest) if is_newest_known else None
+    own_flaws = None
+    if is_newest_known and answers.has_all_of(mine):
+        own_flaws = _count_of_own_flaws(mine, newest, answers, rules)
+    asked_newest = installation.newest if answers.matches.keys() >= {*newest} else ""
+    return dataclasses.replace(
+        installation,
+        advised_at=now,
+        advised_newest=AdvisedNewest(asked_newest, own_flaws),
+        advisories=advisories_of(answers.records_of(mine), left, rules.order),
+        has_more_advisories=any(len(answers.matches[query]) > OSV_RECORDS for query in mine),
+    )
+
+
+class Cycle(NamedTuple):
+    """A line of releases of a product: https://endoflife.date/docs/api/v1/"""
+
+    name: str  # its first numbers, maybe with a word, as 13.0-sp2; or another text
+    day: str | None  # of its end of life
+    has_ended: bool
+    latest: str = ""  # its newest version
+    code_name: str = ""  # as Focal Fossa
+
+
+_CYCLE_NAME = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})*)(?:-([a-z0-9-]+))?")
+_PLAIN_NAMES = frozenset(("jdk", "jre"))  # before the version in tags of any product of Java
+
+
+def _cycles_of_numbers(parts: VersionParts, cycles: Iterable[Cycle]) -> list[Cycle]:
+    """The cycles with the longest name whose numbers a version begins with; those of them, if there are some,
+    whose word is one of the version's."""
+    longest, named = list[Cycle](), list[Cycle]()
+    length = 0
+    words = {*parts.behind, *parts.variant, "".join(parts.behind)}
+    for cycle in cycles:
+        match = _CYCLE_NAME.fullmatch(cycle.name.lower())
+        numbers = tuple(map(int, match[1].split("."))) if match else ()
+        if not match or numbers != parts.numbers[: len(numbers)] or len(numbers) < length:
+            continue
+        if len(numbers) > length:
+            longest, named, length = [], [], len(numbers)
+        longest.append(cycle)
+        if match[2] in words:
+            named.append(cycle)
+    return named or longest
+
+
+def _cycle_of(version: str, rules: VersionRules, cycles: Sequence[Cycle]) -> Cycle | None:
+    """The cycle of a version: by its code name, its first numbers, or as the newest of one. None: not certain."""
+    text = version.lower()
+    first_word = re.split("[^a-z]", text)[0]
+    by_code_name = [
+        cycle for cycle in cycles if cycle.code_name.lower().split()[:1] == [first_word]
     ]
-    _, day, has_ended = max(known, default=(0, None, False), key=lambda one: one[0])
+    if len(by_code_name) == 1:
+        return by_code_name[0]
+    parts = rules.parts(version)
+    name = parts.name.replace("-", "")
+    is_own = len(name) < 2 or name in _PLAIN_NAMES or name in rules.own_name
+    if not is_own or "head" in parts.variant:  # of something beside the product; of no release
+        return None
+    by_numbers = _cycles_of_numbers(parts, cycles)
+    if len(by_numbers) == 1:
+        return by_numbers[0]
+    newest_of = [cycle for cycle in cycles if cycle.latest.lower() == text]
+    return newest_of[0] if len(newest_of) == 1 else None
+
+
+def end_of_life(
+    version: str, rules: VersionRules, cycles: Iterable[Sequence[Any]], now: float
+) -> tuple[str, int | None]:
+    """``(day, days until then)`` of the end of life of a version's cycle: "ended" and 0 where only that is
+    known, else "", None. ``cycles``: the members of each Cycle, of old stores the first three."""
+    cycle = _cycle_of(version, rules, [Cycle(*members) for members in cycles])
+    if cycle is None:
+        return "", None
     with contextlib.suppress(ValueError):
-        return str(day), math.ceil((instant_of(f"{day}T00:00:00") - now) / DAY)
-    return ("ended", 0) if has_ended else ("", None)
+        days = math.ceil((instant_of(f"{cycle.day}T00:00:00") - now) / DAY)
+        return str(cycle.day), days
+    return ("ended", 0) if cycle.has_ended else ("", None)
 
 
 _END_ALERTS = (90, 7)  # days before an end of life
@@ -17121,8 +17483,10 @@ def alerts_of(project: Project) -> tuple[list[str], dict[str, str], tuple[str, .
             ranks.pop(f"{flaw.id} {place}", None)
             ranks[f"{flaw.id} {place}"] = max(flaw.rank, known_rank)
             if flaw.rank > known_rank:
-                ends = f". The update to {installation.newest} ends it." if flaw.is_ended else ""
-                lines.append(f"{name}: {flaw} {flaw.title}".rstrip(" .") + ends)
+                ends = ""
+                if flaw.is_ended:
+                    ends = f". The update to {installation.newest} ends it. {installation.warning}"
+                lines.append(f"{name}: {flaw} {flaw.title}".rstrip(" .") + ends.rstrip())
                 flaws[flaw.id] = installation.shown
     alerted = [f"{rank} {flaw_and_place}" for flaw_and_place, rank in ranks.items()]
     return lines, flaws, tuple(alerted[-_ALERTED_LIMIT:])
@@ -17863,11 +18227,6 @@ _FAULT_LIMIT = 10  # requests that fail, after which no further record or produc
 _JUDGING, _ADVISING, _PICTURING = (Job(id_, "", "") for id_ in ("judging", "advising", "picturing"))
 
 
-def _first_records(matches: Mapping[OsvQuery, Mapping[str, str]], query: OsvQuery) -> list[str]:
-    """The ids of the records that are read of those that match a query."""
-    return list(itertools.islice(matches.get(query, ()), OSV_RECORDS))
-
-
 def drive(steps: Generator[Request, Answer, V], ask: Callable[[Request], Answer]) -> V:
     """Returns what the steps return once their requests are answered. Raises as ``ask`` does."""
     try:
@@ -17911,9 +18270,10 @@ class Advisor:
                     raise ProviderError(f"it did not answer for {pluralize(missing, 'version')}")
             self._read_records(settings.osv_url, records, queries, matches)
             self._read_cycles(cycles, projects, providers)
+        answers = OsvAnswers(matches, records)
         for project, provider in projects:
             with logged(f"project {project.id}: what is vulnerable"):
-                self._record(project, provider, settings, matches, records, cycles.get(project.id))
+                self._record(project, provider, settings, answers, cycles.get(project.id))
 
     def _due_queries(self, projects: Iterable[tuple[Project, Provider]]) -> list[OsvQuery]:
         """Return what to ask, first about what was asked about longest ago.
@@ -17923,8 +18283,8 @@ class Advisor:
         due = list[tuple[float, list[OsvQuery]]]()
         for project, provider in projects:
             for installation in filter(self._is_due, project.installed):
-                queries = self._queries(provider, project, installation)
-                due.append((installation.advised_at, queries))
+                mine, newest = self._queries(provider, project, installation)
+                due.append((installation.advised_at, [*mine, *newest]))
         due.sort(key=lambda asked: asked[0])
         return list(itertools.chain.from_iterable(queries for _, queries in due))
 
@@ -17934,7 +18294,7 @@ class Advisor:
         Whether an update ends a flaw can stay unknown after OSV has answered, as where the newest version
         has more records than are read. That alone is no reason to ask again.
         """
-        is_newest_asked = installation.newest in ("", installation.advised_newest)
+        is_newest_asked = installation.newest in ("", installation.advised_newest.version)
         if installation.advisories and not is_newest_asked:
             return True
         return self._clock() - installation.advised_at >= DAY
@@ -17961,16 +18321,17 @@ class Advisor:
         return self._ask(request)
 
     @staticmethod
-    def _queries(provider: Provider, project: Project, one: Installation) -> list[OsvQuery]:
-        """Of what is installed, if it is one of the versions there, then of its newest version."""
-        package = osv_package(provider, project.name)
-        if not package or one.state in ("unknown", "not compared"):
-            return []
-        return [
-            (*package, version.removeprefix("v") if package[0] == "Go" else version)
-            for version in (one.compared_as, one.newest)
-            if version
-        ]
+    def _queries(
+        provider: Provider, project: Project, installation: Installation
+    ) -> tuple[list[OsvQuery], list[OsvQuery]]:
+        """Return those of what is installed, if it is one of the versions there, and of its newest version."""
+        if installation.state in ("unknown", "not compared"):
+            return [], []
+        mine, newest = installation.compared_as, installation.newest
+        return (
+            osv_queries(provider, project.name, mine) if mine else [],
+            osv_queries(provider, project.name, newest) if newest else [],
+        )
 
     def _kept(self, url: str, read: Callable[[Any], Any], version: str = "") -> Any:
         """What ``read`` makes of the JSON at an address, None for 404; it is asked for again where it has
@@ -18003,7 +18364,7 @@ class Advisor:
         had is left out. Where the round holds ROUND_RECORDS, the next round reads the rest.
         """
         for query in sorted(queries, key=lambda query: query[0] == "GIT"):
-            for id_ in _first_records(matches, query):
+            for id_ in first_records(matches, query):
                 if id_ in records or self._faults["advisories"] >= _FAULT_LIMIT:
                     continue
                 with self._outage("advisories"):
@@ -18053,68 +18414,68 @@ class Advisor:
                     found[project.id] = self._kept(
                         where,
                         lambda about: [
-                            (one["name"], one.get("eolFrom"), bool(one.get("isEol")))
+                            Cycle(
+                                one["name"],
+                                one.get("eolFrom"),
+                                bool(one.get("isEol")),
+                                pick(str, one, "latest", "name"),
+                                pick(str, one, "codename"),
+                            )
                             for one in about["result"]["releases"]
                         ],
                     )
+
+    def _advised(
+        self,
+        project: Project,
+        provider: Provider,
+        installation: Installation,
+        answers: OsvAnswers,
+        cycles: Sequence[Any] | None,
+    ) -> Installation:
+        """Return an installation with what is known now of its flaws and its end of life."""
+        now, rules = self._clock(), provider.dialect.versions.of(project.name)
+        if cycles:
+            eol, days = end_of_life(installation.compared_as, rules, cycles, now)
+            installation = dataclasses.replace(installation, eol=eol, eol_days=days)
+        mine, newest = self._queries(provider, project, installation)
+        return with_flaws(installation, mine, newest, answers, rules, now)
+
+    def _advice_event(
+        self, project: Project, lines: list[str], flaws: dict[str, str], settings: Settings
+    ) -> Event | None:
+        """Return what notifies of the lines; None where nobody is to be notified."""
+        if not lines:
+            return None
+        for subscriber in self.store.projects.subscribers(project.source_id, project.id):
+            about = dataclasses.replace(subscriber, project=project)
+            event = advice_event(about, lines, flaws, self._clock(), settings)
+            if event.recipients:
+                return event
+        return None
 
     def _record(
         self,
         project: Project,
         provider: Provider,
         settings: Settings,
-        matches: Mapping[OsvQuery, Mapping[str, str]],
-        records: Mapping[str, Any],
+        answers: OsvAnswers,
         cycles: Sequence[Any] | None,
     ) -> None:
-        now, versions = self._clock(), provider.dialect.versions
-
-        def advised(one: Installation) -> Installation:
-            if not settings.osv_url:  # it is not known any more
-                return dataclasses.replace(
-                    one,
-                    advisories=(),
-                    has_more_advisories=False,
-                    advised_at=0.0,
-                    advised_newest="",
-                    eol="",
-                    eol_days=None,
-                )
-            if cycles:
-                eol, days = end_of_life(versions.parts(one.compared_as).numbers, cycles, now)
-                one = dataclasses.replace(one, eol=eol, eol_days=days)
-            mine, *others = self._queries(provider, project, one) or [("", "", "")]
-            newest = others[0] if others else ("", "", "")
-            ids, left_ids = _first_records(matches, mine), _first_records(matches, newest)
-            if mine not in matches or not {*ids, *left_ids} <= records.keys():
-                return one  # as it was
-            left = {*left_ids}
-            for id_ in left_ids:
-                left.update(records[id_]["aliases"])
-            is_left_known = newest in matches and len(matches[newest]) <= OSV_RECORDS
-            known = [records[id_] for id_ in ids]
-            return dataclasses.replace(
-                one,
-                advised_at=now,
-                advised_newest=one.newest if newest in matches else "",
-                advisories=advisories_of(
-                    mine, known, left if is_left_known else None, versions.order
-                ),
-                has_more_advisories=len(matches[mine]) > OSV_RECORDS,
-            )
+        """Store what is known of what is installed of a project, if that is new, with its notification."""
 
         def change(before: Project) -> tuple[Project, Event | None]:
-            after = dataclasses.replace(before, installed=tuple(map(advised, before.installed)))
+            if settings.osv_url:
+                installed = [
+                    self._advised(project, provider, installation, answers, cycles)
+                    for installation in before.installed
+                ]
+            else:  # it is not known any more
+                installed = [*map(without_advice, before.installed)]
+            after = dataclasses.replace(before, installed=tuple(installed))
             lines, flaws, alerted = alerts_of(after)
-            for one in (
-                self.store.projects.subscribers(project.source_id, project.id) if lines else ()
-            ):
-                event = advice_event(
-                    dataclasses.replace(one, project=after), lines, flaws, now, settings
-                )
-                if event.recipients:
-                    return dataclasses.replace(after, alerted=alerted), event
-            return after, None
+            event = self._advice_event(after, lines, flaws, settings)
+            return dataclasses.replace(after, alerted=alerted) if event else after, event
 
         if change(project)[0] != project:
             self.store.projects.record_advice(project, change)
@@ -18620,7 +18981,7 @@ class Tracker(Worker):
         if not waiting:
             news, events = self._events(source, provider, known, news, verdicts, gap)
         renamed = self._renamed(provider, source, listing)
-        if renamed:
+        if renamed and renamed[1] != source.key:
             events = [*events, *self._merged_events(source, provider, renamed[1])]
         answer = listing.cache_validator
         headers = answer.headers if answer else {}
@@ -18849,10 +19210,11 @@ class Tracker(Worker):
     def _renamed(
         self, provider: Provider, source: Source, listing: Listing
     ) -> tuple[str, str] | None:
-        """``(name, key)`` of a project that has another name now."""
+        """``(name, key)`` of a project that has another name now, or another letter case."""
         with contextlib.suppress(Invalid):
             name, key = name_at(provider, listing.name or source.name)
-            if key != source.key:
+            is_spelled_otherwise = bool(listing.name) and name != source.name
+            if key != source.key or is_spelled_otherwise:
                 log.info("source %s/%s: renamed to %s", source.provider, source.name, name)
                 return name, key
         return None
@@ -26288,10 +26650,10 @@ def _advice_hints(visit: Visit, project: Project, one: Installation) -> list[str
         visit.providers.get(project.provider),
         visit.context.outages.get("vulnerabilities"),
     )
-    package = osv_package(provider, project.name) if provider else None
+    queries = osv_queries(provider, project.name, one.compared_as) if provider else []
     if not visit.settings.osv_url:
         return ["Vulnerability checks are off (setting osv_url)."]
-    if not package:
+    if not queries:
         return [
             f"Vulnerabilities: not covered. osv.dev does not know {visit.title_of(project.provider)}."
         ]
@@ -26303,6 +26665,8 @@ def _advice_hints(visit: Visit, project: Project, one: Installation) -> list[str
         ]
     ends = {True: ". The update ends it.", False: ". The update does not end it.", None: "."}
     hints = [f"{flaw} {flaw.title}".rstrip(" .") + ends[flaw.is_ended] for flaw in one.advisories]
+    if one.warning:
+        hints.append(one.warning)
     if one.has_more_advisories:
         return [
             *hints,
@@ -26311,11 +26675,11 @@ def _advice_hints(visit: Visit, project: Project, one: Installation) -> list[str
         ]
     if len(one.advisories) == ADVISORY_LIMIT:
         return [*hints, f"The worst {ADVISORY_LIMIT} are listed."]
-    asked, is_sure = visit.when(one.advised_at)[2], package[0] != "GIT"
+    asked, is_sure = visit.when(one.advised_at)[2], queries[-1][0] != "GIT"
     nothing = f"osv.dev, asked {asked}, knows of no vulnerability of {one.shown}" + (
         "." if is_sure else "; of repositories it knows little."
     )
-    return hints or [nothing]
+    return hints if one.advisories else [nothing, *hints]
 
 
 def _why_not_compared(visit: Visit, project: Project, installation: Installation) -> str:

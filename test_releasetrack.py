@@ -2278,6 +2278,84 @@ def test_cves_are_found_once_each_in_order():
     )  # F15
 
 
+@pytest.mark.parametrize(
+    "text, ids",
+    [
+        # What is mended.
+        ("Fixes CVE-2024-1234.", "1234"),
+        ("Updates openssl to 3.0.1 for CVE-2024-1234", "1234"),
+        ("Fix CVE-2024-1234 (1.x is not affected)", "1234"),
+        ("Fix CVE-2024-1234: ignore symlinks in archives", "1234"),
+        ("We are not affected by CVE-2024-1111. Fixes CVE-2024-2222.", "2222"),
+        ("- not vulnerable to CVE-2024-1111\n- CVE-2024-2222 is closed", "2222"),
+        ("<ul><li>Unaffected by CVE-2024-1111</li><li>CVE-2024-2222</li></ul>", "2222"),
+        # What a note denies.
+        ("We are not affected by CVE-2024-1234.", ""),
+        ("This release is not directly affected by CVE-2024-1234", ""),
+        ("CVE-2024-1234 does not affect us", ""),
+        ("We aren't vulnerable to CVE-2024-1234", ""),
+        ("It isn't exploitable here (CVE-2024-1234)", ""),
+        ("CVE-2024-1234 doesn't apply", ""),
+        ("Unaffected by CVE-2024-1234", ""),
+        ("CVE-2024-1234 is a false positive", ""),
+        ("Fix a false-positive for CVE-2024-1234", ""),
+        ("Ignore CVE-2024-1234 in Trivy", ""),
+        ("ci: suppress the warning of CVE-2024-1234", ""),
+        ("Added a rule for CVE-2024-1234", ""),
+        ("Fixed the detection of CVE-2024-1234", ""),
+        ("Detects CVE-2024-1234", ""),
+        ("New template for CVE-2024-1234", ""),
+        ("CVE-2024-1234 detection", ""),
+        ('<a href="https://x/CVE-2024-1234">CVE-2024-1234</a> does not affect us', ""),
+        # Addresses of pictures, and of links.
+        ('<img src="https://x/CVE-2024-1234.png">', ""),
+        ("![badge](https://x/CVE-2024-1234.svg)", ""),
+        ('Fixes <a href="https://x/CVE-2024-1234">an overflow</a>', "1234"),
+        ("Fixed, see https://x/CVE-2024-1234/5678", "1234"),
+        # Spellings.
+        ("CVE-2024-1234/1235", "1234 1235"),
+        ("CVE-2024-1234/-1235/1236", "1234 1235 1236"),
+        ("CVE-2024-1234, -1235", "1234 1235"),
+        ("CVE-2024-1234 & -1235", "1234 1235"),
+        ("CVE-2024-1234, 5678 lines", "1234"),
+        ("CVE-2024-1234-1235x", "1234"),
+        ("CVE 2024-1234", "1234"),
+        ("CVE-<b>2024</b>-1234", "1234"),
+        ("CVE-2024-<wbr>1234", "1234"),
+        ("CVE&#8209;2024&#45;1234", "1234"),
+        ("CVE-<p>2024-1234", ""),
+    ],
+)
+def test_cve_of_a_note_is_one_that_it_mends(text, ids):
+    assert rt.cves_in(text) == tuple(f"CVE-2024-{number}" for number in ids.split())
+
+
+def test_cves_of_a_hostile_note_take_no_time():
+    for part in ("<a ", "CVE-", "not ", "![a", "ignore ", "CVE-2024-1234/", "detects ", "n't a "):
+        with at_most(2):
+            rt.cves_in(part * 30_000 + "CVE-2024-12345")
+
+
+@pytest.mark.parametrize(
+    "note, is_breaking",
+    [
+        ("BREAKING CHANGES: none", False),
+        ("BREAKING CHANGES\nNone", False),
+        ("**BREAKING CHANGES**: N/A", False),
+        ("BREAKING CHANGE(S): nothing", False),
+        ("There are no BREAKING CHANGES", False),
+        ("## Breaking changes\nNo breaking changes", False),
+        ("BREAKING CHANGES: no longer runs on Python 3.8", True),
+        ("BREAKING CHANGES\nNo more XML", True),
+        ("feat: a BREAKING CHANGE: b is gone", True),
+        ("Breaking changes: none\nBREAKING CHANGE: c is gone", True),
+        ("## Breaking changes\n- d", True),
+    ],
+)
+def test_breaking_changes_that_are_none_are_none(note, is_breaking):
+    assert rt.says_breaking(note.splitlines()) is is_breaking
+
+
 def test_answer_that_would_take_much_memory_is_refused_in_words():
     """F3: 20 KB of gzip became 521 MiB."""
     many = b"[" + b"[]," * (rt.VALUE_LIMIT // 2 - 5) + b"0]"
@@ -11624,6 +11702,9 @@ READ = [
                     "pkg:docker/ghcr.io/o/r@1",
                     "pkg:docker/nginx@1.27",
                     "PKG:NPM/react@18",
+                    "pkg:gem/nokogiri@1.16.0-x86_64-linux",
+                    "pkg:gem/ffi@1.17.0.rc1-java",
+                    "pkg:gem/rails@8.0.0?platform=java",
                     "pkg:pypi/y@UNKNOWN",
                     "pkg:rpm/fedora/z@1",
                     "pkg:golang/m.example/n@(devel)",
@@ -11644,6 +11725,9 @@ READ = [
             "ghcr/o/r 1",
             "dockerhub/library/nginx 1.27",
             "npm/react 18",
+            "gems/nokogiri 1.16.0",
+            "gems/ffi 1.17.0.rc1",
+            "gems/rails 8.0.0",
             "pypi/y",
             "?pkg:rpm/fedora/z 1 +",
             "go/m.example/n",
@@ -15002,6 +15086,59 @@ def test_renamed_project_keeps_its_history(watch):
     }
 
 
+def test_spelling_of_the_provider_is_taken(watch):
+    """OSV compares letter case. It is no rename, and the former name stays."""
+    watch.forge.releases["O/r"] = watch.forge.releases["o/r"]
+    for release in watch.forge.releases["o/r"]:
+        release["html_url"] = f"{watch.forge.listener.url}/O/r/releases/tag/{release['tag_name']}"
+    watch.check()
+    assert (watch.source.name, watch.source.key) == ("O/r", "o/r")
+    project = watch.world.store.projects.get(watch.world.account.id, watch.project.id)
+    assert (project.name, project.former_name) == ("O/r", "")
+    watch.forge.publish("O/r", "2.0")
+    assert watch.check() == ["2.0"]
+    assert watch.versions == ["1.0", "1.1", "2.0"]
+
+
+@pytest.mark.parametrize(
+    "case, typed, spelled",
+    [
+        ("nuget", "new.json", "New.JSON"),
+        ("nuget", "NEW.JSON", "New.JSON"),
+        ("nuget", "New.JSON", None),
+        ("nuget", "new.json", "Other.Package"),
+        ("cargo", "Foo", "foo"),
+        ("cargo", "foo", None),
+    ],
+)
+def test_registry_says_how_a_package_is_spelled(listen, case, typed, spelled):
+    answers = {
+        "nuget": {
+            "/v3/index.json": nuget_index("/reg/"),
+            "/reg/new.json/index.json": {
+                "items": [
+                    {
+                        "items": [
+                            {
+                                "catalogEntry": leaf(version, MAY)["catalogEntry"]
+                                | {"id": spelled or "New.JSON"}
+                            }
+                            for version in ("1.0.0", "2.0.0")
+                        ]
+                    }
+                ]
+            },
+        },
+        "cargo": {
+            "/3/f/foo": '{"name": "foo", "vers": "1.0.0", "yanked": false, "pubtime": "2026-05-01T00:00:00Z"}'
+        },
+    }[case]
+    server = listen(by_path(answers))
+    listing = listing_of(case, server.url, typed)
+    assert listing.versions
+    assert listing.name == (None if spelled == "Other.Package" else spelled)
+
+
 def test_renamed_project_joins_a_tracked_one(watch):
     store, forge = watch.world.store, watch.forge
     other = an_account(store, "you@example.org")
@@ -16576,10 +16713,245 @@ def test_end_of_life_of_a_version(version: str, found: tuple[str, int | None]):
         ("20.04", "2030-04-01", False),
         ("3", "2020-01-01", True),
     ]
-    assert (
-        rt.end_of_life(rt.IMAGES.parts(version).numbers, cycles, moment("2026-11-11T12:00:00Z"))
-        == found
+    now = moment("2026-11-11T12:00:00Z")
+    assert rt.end_of_life(version, rt.IMAGES.of("library/x"), cycles, now) == found
+
+
+@pytest.mark.parametrize(
+    "project, queries",
+    [
+        # Each major of a Go module is a module.
+        ("go m.example/a v1.2.0", ["Go m.example/a 1.2.0"]),
+        (
+            "go m.example/a v0.0.0-20240101000000-abcdef012345",
+            ["Go m.example/a 0.0.0-20240101000000-abcdef012345"],
+        ),
+        ("go m.example/a v2.0.0", ["Go m.example/a/v2 2.0.0"]),
+        ("go m.example/a v12.1.0-rc.1", ["Go m.example/a/v12 12.1.0-rc.1"]),
+        ("go m.example/a v2.0.0+incompatible", ["Go m.example/a 2.0.0+incompatible"]),
+        ("go m.example/a/v2 v3.0.0", ["Go m.example/a/v3 3.0.0"]),
+        ("go m.example/a/v3 v2.1.0", ["Go m.example/a/v2 2.1.0"]),
+        ("go m.example/a/v2 v1.1.0", ["Go m.example/a 1.1.0"]),
+        ("go m.example/a/v2beta v2.1.0", ["Go m.example/a/v2beta/v2 2.1.0"]),
+        ("go gopkg.in/yaml.v2 v2.4.0", ["Go gopkg.in/yaml.v2 2.4.0"]),
+        ("go gopkg.in/src-d/go-git.v4 v4.13.1", ["Go gopkg.in/src-d/go-git.v4 4.13.1"]),
+        # A repository may be an action, which counts by whole versions.
+        ("github a/b v45.0.7", ["GitHub Actions a/b 45.0.7", "GIT github.com/a/b v45.0.7"]),
+        (
+            "github a/b 4.1.0-rc.1",
+            ["GitHub Actions a/b 4.1.0-rc.1", "GIT github.com/a/b 4.1.0-rc.1"],
+        ),
+        ("github a/b v4", ["GIT github.com/a/b v4"]),
+        ("github a/b v4.1", ["GIT github.com/a/b v4.1"]),
+        ("github a/b release-1.2.3", ["GIT github.com/a/b release-1.2.3"]),
+        ("gitlab a/b 1.2.3", ["GIT gitlab.com/a/b 1.2.3"]),
+        # That of Go is its standard library, too.
+        ("github golang/go go1.22.1", ["Go stdlib 1.22.1", "GIT github.com/golang/go go1.22.1"]),
+        (
+            "github golang/go go1.22rc2",
+            ["Go stdlib 1.22.0-rc.2", "GIT github.com/golang/go go1.22rc2"],
+        ),
+        ("github golang/go go1.20", ["Go stdlib 1.20.0", "GIT github.com/golang/go go1.20"]),
+        ("github golang/go weekly", ["GIT github.com/golang/go weekly"]),
+        # Others, as they were.
+        ("pypi jinja2 2.4", ["PyPI jinja2 2.4"]),
+        ("cargo time 0.1.40", ["crates.io time 0.1.40"]),
+        ("dockerhub library/redis 7.2.1", []),
+    ],
+)
+def test_osv_is_asked_for_what_runs(project, queries):
+    provider, name, version = project.split()
+    found = rt.osv_queries(rt.PROVIDERS[provider], name, version)
+    assert [" ".join(query) for query in found] == queries
+
+
+def test_flaws_of_actions_and_of_majors_are_found(world_with: Callable[..., World], flaws: Flaws):
+    """What OSV says of an action is certain, though it says it of its tag in the repository, too."""
+    world = world_with(**flaws.settings)
+    action = runs(world, "github", "tj-actions/changed-files", "v45.0.7", "v46.0.1")
+    echo = runs(world, "go", "github.com/labstack/echo", "v4.8.0", "v5.0.0")
+    flaws.flaws = {
+        ("GitHub Actions", "tj-actions/changed-files", "45.0.7"): ["GHSA-m"],
+        ("GIT", "github.com/tj-actions/changed-files", "v45.0.7"): ["GHSA-m", "CVE-2025-9"],
+        ("Go", "github.com/labstack/echo/v4", "4.8.0"): ["GO-2022-1031"],
+        ("Go", "github.com/labstack/echo/v5", "5.0.0"): ["GO-2022-1031"],
+    }
+    about = {"name": "tj-actions/changed-files", "ecosystem": "GitHub Actions"}
+    flaws.records = {"GHSA-m": a_flaw("GHSA-m", "46.0.1", "CVE-2025-30066", **about, **HIGH)}
+    advise(world)
+    assert mine_of(world, action).advisories == (
+        rt.Advisory("CVE-2025-30066", ("GHSA-m",), "Flaw GHSA-m", "high", "46.0.1", True),
+        rt.Advisory("CVE-2025-9", is_ended=True, doubt="possible"),
     )
+    (flaw,) = mine_of(world, echo).advisories
+    assert (flaw.id, flaw.is_ended, flaw.doubt) == ("GO-2022-1031", False, "")
+
+
+@pytest.mark.parametrize(
+    "of_newest, words",
+    [
+        ([], "The update ends it."),
+        (["GHSA-new"], "2.0 has 1 known vulnerability of its own."),
+        (["GHSA-new", "GHSA-more"], "2.0 has 2 known vulnerabilities of its own."),
+        (["GHSA-a"], "The update does not end it."),
+        (["GHSA-same"], "The update does not end it."),  # the same flaw under another id
+        (None, ""),
+    ],
+)
+def test_what_an_update_brings_is_said(
+    world_with: Callable[..., World], flaws: Flaws, of_newest: list[str] | None, words: str
+):
+    """And only where the newest version was asked about; in the notification, too."""
+    world = world_with(**flaws.settings)
+    new_destination(
+        world.store,
+        world.account.id,
+        "ntfy",
+        "phone",
+        {"topic": "t", "server": "https://ntfy.example"},
+    )
+    project = runs(world, "pypi", "jinja2", "1.0", "2.0")
+    newest = ("PyPI", "jinja2", "2.0")
+    flaws.flaws = {("PyPI", "jinja2", "1.0"): ["GHSA-a"], newest: of_newest or []}
+    flaws.wrong = (newest,) if of_newest is None else ()
+    flaws.records = {
+        "GHSA-a": a_flaw("GHSA-a", "2.0", "CVE-2026-1"),
+        "GHSA-same": a_flaw("GHSA-same", "3", "CVE-2026-1"),
+    }
+    advise(world)
+    page = world.visitor().get(f"/projects/{project.id}").text
+    brings, ends = re.findall("has . known vulnerabilit[a-z]+ of its own", page), "ends it" in page
+    assert words in page
+    assert bool(brings) is ("of its own" in words)
+    assert ends is (of_newest is not None and not {"GHSA-a", "GHSA-same"} & {*of_newest})
+    (event,) = advice_sent(world)
+    assert ("of its own" in event["lines"][0]) is bool(brings)
+
+
+def test_newest_version_of_an_old_store_is_read(world_with: Callable[..., World], flaws: Flaws):
+    """It was a text, before it had a count of flaws."""
+    world = world_with(**flaws.settings)
+    project = runs(world, "pypi", "jinja2", "1.0", "2.0")
+    advise(world)
+    before = mine_of(world, project)
+    (column,) = sql(world.store, "SELECT installed FROM project WHERE id = ?", project.id)
+    stored = json.loads(column[0])
+    assert stored[0]["advised_newest"] == ["2.0", 0]
+    stored[0]["advised_newest"] = "2.0"
+    sql(
+        world.store, "UPDATE project SET installed = ? WHERE id = ?", json.dumps(stored), project.id
+    )
+    after = mine_of(world, project)
+    assert after.advised_newest == rt.AdvisedNewest("2.0") != before.advised_newest
+    assert after.warning == ""
+
+
+SYSTEMS = [
+    ("12", "2026-06-10", True, "12.11", "Bookworm"),
+    ("10", "2022-09-10", True, "10.13", "Buster"),
+    ("20.04", "2025-05-31", True, "20.04.6", "Focal Fossa"),
+    ("sid", None, False, "", ""),
+]
+PACKS = [  # as of mssqlserver and others: a word behind the numbers
+    ("14.0", "2027-10-12", False, "14.0.3540", ""),
+    ("13.0-sp2", "2022-10-11", True, "13.0.5893", ""),
+    ("13.0", "2018-01-09", True, "13.0.2218", ""),
+    ("12-lts", "2029-01-01", False, "12.4.1", ""),
+    ("11-ce", "2019-01-01", True, "11.9", ""),
+    ("5.0", "2023-08-31", True, "5.4.4", ""),
+    ("4.9-lts", "2028-02-29", False, "4.9.16", ""),
+    ("4.9", "2026-02-28", True, "4.9.16", ""),
+]
+NUMBERED = [
+    ("2.9", "2025-01-01", True, "2.9.12", ""),
+    ("2", "2024-01-01", True, "2.10", ""),
+    ("17", "2027-01-01", False, "17.0.9", ""),
+]
+
+
+@pytest.mark.parametrize(
+    "project, cycles, days",
+    [
+        (
+            "library/debian",
+            SYSTEMS,
+            {
+                "buster": "2022-09-10",
+                "buster-slim": "2022-09-10",
+                "Buster-Slim": "2022-09-10",
+                "buster-20240101-slim": "2022-09-10",
+                "bookworm-backports": "2026-06-10",
+                "focal": "2025-05-31",
+                "focal-20240101": "2025-05-31",
+                "20.04": "2025-05-31",
+                "10.13-slim": "2022-09-10",
+                "fossa": "",
+                "busterx": "",
+                "sid": "",
+                "latest": "",
+            },
+        ),
+        (
+            "a/x",
+            PACKS,
+            {
+                "14.0.1": "2027-10-12",
+                "13.0.5893": "2022-10-11",
+                "13.0.2218": "2018-01-09",
+                "13.0-sp2": "2022-10-11",
+                "13.0.5000": "",
+                "12.4": "2029-01-01",
+                "12.1-alpine": "2029-01-01",
+                "11.3-ce": "2019-01-01",
+                "5.4.4": "2023-08-31",
+                "5.3.0": "",
+                "4.9.16": "",
+                "4.9.2-lts": "2028-02-29",
+            },
+        ),
+        (
+            "rancher/rancher",
+            NUMBERED,
+            {
+                "v2.9.1": "2025-01-01",
+                "v2.9-head": "",
+                "v2.9.1-head": "",
+                "head": "",
+                "constraints-2-9": "",
+                "vsix-17.3.0": "",
+                "sdk/v2.9.0": "",
+                "rancher-2.9.0": "2025-01-01",
+                "release-2.9": "2025-01-01",
+                "n2.9": "2025-01-01",
+                "jdk-17.0.1": "2027-01-01",
+                "2.8": "2024-01-01",
+            },
+        ),
+    ],
+)
+def test_end_of_life_is_that_of_a_certain_cycle(project, cycles, days):
+    """By a code name, numbers, a word behind them, or as the newest of a cycle; else none is named."""
+    now, rules = moment("2026-11-11T12:00:00Z"), rt.IMAGES.of(project)
+    for version, day in days.items():
+        assert rt.end_of_life(version, rules, cycles, now)[0] == day, version
+
+
+@pytest.mark.parametrize(
+    "provider, name, purl",
+    [
+        ("ghcr", "argoproj/argocd", "pkg:oci/argocd?repository_url=ghcr.io/argoproj"),
+        ("ghcr", "argoproj/argocd", "pkg:oci/argocd?repository_url=ghcr.io/argoproj/argocd"),
+        ("quay", "goharbor/harbor-core", "pkg:oci/harbor-core?repository_url=quay.io/goharbor"),
+        ("quay", "coreos/etcd", "pkg:oci/etcd?repository_url=quay.io/repository/coreos"),
+        ("image", "cgr.dev/chainguard/bazel", "pkg:oci/bazel?repository_url=cgr.dev/chainguard"),
+        ("gcr", "etcd-development/etcd", "pkg:oci/etcd?repository_url=gcr.io/etcd-development"),
+    ],
+)
+def test_product_of_an_image_elsewhere_is_found_by_its_registry(provider, name, purl):
+    products = {purl: "it", "pkg:oci/other?repository_url=ghcr.io/argoproj": "other"}
+    image = rt.PROVIDERS[provider]
+    assert rt.product_of(image, name, products) == "it"
+    assert rt.product_of(image, f"{name}x", products) == ""
 
 
 @pytest.mark.parametrize(
@@ -27585,6 +27957,39 @@ def test_labels_name_few_tags_and_none_is_made_where_not_all_fit(world_with, tmp
         world.store.tags.ids_of(world.account.id, names)
     assert len(world.store.tags.of_account(world.account.id)) == 20
     assert len(world.store.tags.ids_of(world.account.id, names[:-1])) == 6
+
+
+@pytest.mark.parametrize(
+    "image, labels, label",
+    [
+        ("ghcr.io/t/identity", {"name": "ubi9/ubi-micro"}, ""),
+        ("ghcr.io/t/identity", {"com.redhat.component": "ubi9-micro-container"}, ""),
+        ("o/app", {"name": "fedora"}, ""),
+        ("o/app", {"name": "rockylinux/rockylinux"}, ""),
+        ("o/app", {"org.opencontainers.image.title": "SLE BCI 15 SP5 Base"}, ""),
+        ("o/app", {"org.opencontainers.image.title": "openSUSE Tumbleweed Base Container"}, ""),
+        ("o/app", {"org.opencontainers.image.title": "Baseimage-alpine"}, ""),
+        ("o/app", {"org.opencontainers.image.ref.name": "ubuntu"}, ""),
+        # The base itself, and what is called like one by chance.
+        ("o/ubi9", {"name": "ubi9"}, "9.5"),
+        ("o/fedora-toolbox", {"name": "fedora"}, "9.5"),
+        ("o/baseimage-alpine", {"org.opencontainers.image.title": "Baseimage-alpine"}, "9.5"),
+        ("o/app", {"name": "keycloak/keycloak"}, "9.5"),
+        ("o/app", {"name": "alpinejs"}, "9.5"),
+        ("o/app", {"org.opencontainers.image.title": "My photon-like app"}, "9.5"),
+        ("o/app", {}, "9.5"),
+    ],
+)
+def test_version_of_the_base_image_is_none_of_the_image(tmp_path, image, labels, label):
+    is_title = "org.opencontainers.image.title" in labels
+    key = "org.opencontainers.image.version" if is_title else "version"
+    about = {
+        "RepoDigests": [f"{image}@sha256:{'1' * 64}"],
+        "Config": {"Labels": {key: "9.5", **labels}},
+    }
+    place = tmp_path / "engine"
+    with engine(place, engine_of(about, Image=f"{image}:latest", Labels={})):
+        assert [pin.label for _, pin in rt.scan_docker(str(place), print)] == [label]
 
 
 def test_labels_of_an_image_do_not_decide(tmp_path):
