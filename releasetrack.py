@@ -16223,17 +16223,6 @@ _RELEASED = ("latest", "stable")
 _DEVELOPMENT = frozenset(word for word, rank in PRERELEASE_WORDS.items() if not rank)
 
 
-_COMMIT = re.compile("g?[0-9a-f]{7,40}")
-
-
-def _differ_by_commit(version: str, other: str) -> bool:
-    """Whether all that two tags do not have in common is the hash of a commit in either."""
-    words, others = ({*re.split("[^0-9a-z]+", tag.lower())} for tag in (version, other))
-    return all(
-        len(own) == 1 and _COMMIT.fullmatch(min(own)) for own in (words - others, others - words)
-    )
-
-
 class Comparison:
     """A version, and which releases of its project follow it for sure.
 
@@ -16329,15 +16318,16 @@ class Comparison:
         is_other_kind = bool(parts.counter) != bool(self._parts.counter)
         return is_my_release and is_other_kind and bool(self._rules.answer(parts))
 
-    def _is_of_other_commit(self, version: str, parts: VersionParts) -> bool:
+    def _is_of_other_commit(self, parts: VersionParts) -> bool:
         """Whether it is mine in all but the commit that it was built from: the later one follows."""
-        is_mine = parts.release == self._parts.release and parts.counter == self._parts.counter
-        if not self._rules.is_image or not is_mine or parts.base != self._parts.base:
+        mine = self._parts
+        if not self._rules.is_image or not mine.commit or not parts.commit:
             return False
-        return _differ_by_commit(version, self._mine)
+        is_same = dataclasses.replace(parts, commit=mine.commit) == mine
+        return is_same and parts.commit != mine.commit
 
     def _is_after(self, version: str, parts: VersionParts, release: Release) -> bool:
-        is_by_date = self._is_answered_build(parts) or self._is_of_other_commit(version, parts)
+        is_by_date = self._is_answered_build(parts) or self._is_of_other_commit(parts)
         if parts.scheme == self._parts.scheme and not is_by_date:
             return self._rules.order(version) > self._order
         if self._rules.answer(parts) and parts.scheme != self._parts.scheme:
@@ -16350,7 +16340,7 @@ class Comparison:
         """Whether it is another release than mine, or a later build of it; of an image if mine is a build."""
         if self._rules.is_one_family or parts.release != self._parts.release:
             return True
-        if self._is_answered_build(parts) or self._is_of_other_commit(version, parts):
+        if self._is_answered_build(parts) or self._is_of_other_commit(parts):
             return True
         if self._rules.is_image and not self._parts.counter:
             return False
