@@ -10640,7 +10640,7 @@ def _pull_scope(scope: str) -> str:
     "repository:user/image:pull" whatever is asked for, and takes any scope. Others name a catalogue, or
     more than is needed to read.
     """
-    return scope if re.fullmatch(r"repository:[^\s:]+(?::[0-9]+[^\s:]*)?:pull", scope) else ""
+    return scope if re.fullmatch(r"repository:[^\s:]+(?::[0-9][^\s:]*)?:pull", scope) else ""
 
 
 def _oci_answer(project: ProjectRef, request: Request) -> Exchange:
@@ -30932,7 +30932,7 @@ class Dispatcher:
                 self._refuse(visitor, channel, Refusal(503, _STOPPING, 5))
             elif request.error or self._is_quick(request):
                 self._add_quick(visitor, channel)
-            elif visitor in self._not_reading:
+            elif visitor in self._not_reading and self._leaves_unread(visitor, channel.server):
                 self._refuse(visitor, channel, Refusal(429, _TOO_MANY_AT_ONCE, 5))
             elif not self._queue.add(visitor, channel, time.monotonic()):
                 self._refuse(visitor, channel, Refusal(429, _TOO_MANY_AT_ONCE, 5))
@@ -30967,6 +30967,13 @@ class Dispatcher:
     def is_busy(self) -> bool:
         with self._lock:
             return not (self._queue.is_idle and self._quick_queue.is_idle)
+
+    @staticmethod
+    def _leaves_unread(visitor: str, server: Any) -> bool:
+        """Whether it still does: it may have read everything since ``look_after``."""
+        channels = list(server.active_channels.values())  # the loop of the connections changes them
+        unread = [channel.total_outbufs_len for channel in channels if channel.visitor == visitor]
+        return sum(unread) > UNSENT_SUM
 
     def _is_quick(self, request: Any) -> bool:
         """Whether a request is answered without the store of an account."""
