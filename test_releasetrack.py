@@ -40688,10 +40688,9 @@ def test_visitor_that_reads_no_answers_gets_no_more(monkeypatch):
     """Until it has read them; then at once."""
     monkeypatch.setattr(rt, "UNSENT_SUM", 3 * rt.MIB)
     with serving(answering) as address, contextlib.ExitStack() as stack:
-        connections = connected(stack, address, 8, "127.0.0.3")
+        connections = connected(stack, address, 3, "127.0.0.3")
         for connection in connections:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
-            connection.sendall(request_for("/1024"))
+            connection.sendall(request_for("/16384"))
 
         def status_for(source: str) -> int:
             return read_answer(ask_from(stack, address, source, "/1")).status
