@@ -1343,6 +1343,128 @@ def test_no_pattern_of_the_module_takes_longer_than_its_text():
     assert not {key: attack for key in used if (attack := attack_on(*key))}
 
 
+# Rooms that are not yet as plain as the others: the rules below, and those of .ci/plain.py, do not hold there.
+NOT_PLAIN_YET = {
+    "settings",
+    "versions",
+    "values",
+    "limits",
+    "security",
+    "texts",
+    "store",
+    "workers",
+    "fetching",
+    "providers",
+    "readers",
+    "rules",
+    "tracker",
+    "notifications",
+    "courier",
+    "forms",
+    "api",
+    "transfer",
+    "pages",
+    "service",
+    "cli",
+}
+VAGUE_NAMES = frozenset(
+    "another asked at data_ did do done_ found given got here it is_ kept left left_ mine more of one ones"
+    " other others rest said stuff temp that then there these thing things this those those_ tmp val wanted"
+    " what which who whose".split()
+)
+
+
+def size_of(node: ast.AST) -> int:
+    return sum(1 for _ in ast.walk(node))
+
+
+def is_truth(node: ast.AST) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.Not)
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id == "bool"
+    return isinstance(node, (ast.Compare, ast.BoolOp))
+
+
+def density_of(node: ast.AST) -> str:
+    """What is too dense, or too vague, to be read once; "" where nothing is."""
+    match node:
+        case ast.BoolOp() if len(node.values) > 4 or size_of(node) > 40:
+            return "a condition without a name"
+        case ast.BinOp() if is_truth(node.left) or is_truth(node.right):
+            is_arithmetic = isinstance(node.op, (ast.Mult, ast.Add, ast.Sub))
+            return "arithmetic on a truth value" if is_arithmetic else ""
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            clauses = [len(loop.ifs) for loop in node.generators]
+            is_plain = len(clauses) == 1 and clauses[0] < 2 and size_of(node) <= 45
+            return "" if is_plain else "a comprehension that should be a loop"
+        case ast.IfExp():
+            is_nested = any(isinstance(inner, ast.IfExp) for inner in list(ast.walk(node))[1:])
+            return "a conditional expression" if is_nested or size_of(node) > 25 else ""
+        case ast.For(iter=ast.IfExp()):
+            return "a conditional expression as what a loop goes through"
+        case ast.If(test=ast.NamedExpr()) | ast.While(test=ast.NamedExpr()):
+            return ""
+        case ast.Name(ctx=ast.Store()):
+            return f"the name {node.id}" if node.id in VAGUE_NAMES else ""
+        case ast.arg():
+            return f"the name {node.arg}" if node.arg in VAGUE_NAMES else ""
+    children = ast.iter_child_nodes(node)
+    return "a walrus" if any(isinstance(child, ast.NamedExpr) for child in children) else ""
+
+
+def dense_places(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """``(line, what is dense there)``."""
+    for node in ast.walk(tree):
+        if words := density_of(node):
+            yield getattr(node, "lineno", 0), words
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("if a and b and c and d and e: pass", "condition"),
+        ("x = a * (b > c)", "arithmetic"),
+        ("x = [a] * bool(b)", "arithmetic"),
+        ("x = [a for b in c for a in b]", "comprehension"),
+        ("x = {a for a in b if c if d}", "comprehension"),
+        ("x = a if b else c if d else e", "conditional"),
+        ("for a in b if c else d: pass", "loop"),
+        ("x = [a := b]", "walrus"),
+        ("if (a := b) and c: pass", "walrus"),
+        ("while not (a := b): pass", "walrus"),
+        ("one = a", "the name one"),
+        ("def f(found): pass", "the name found"),
+    ],
+)
+def test_dense_code_is_noticed(text, words):
+    assert [words in place for _, place in dense_places(ast.parse(text))] == [True]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if a and b and c and d: pass",
+        "x = [a for a in b if c]",
+        "x = a if b else c",
+        "if a := b: pass",
+        "while a := b: pass",
+        "x = a.one",
+    ],
+)
+def test_plain_code_is_not_dense(text):
+    assert not list(dense_places(ast.parse(text)))
+
+
+def test_rooms_that_are_finished_are_plain():
+    dense = [
+        f"line {line}: {words}"
+        for line, words in dense_places(TREE)
+        if room_at(line) not in NOT_PLAIN_YET
+    ]
+    assert not dense, dense
+
+
 def test_no_local_variable_takes_the_name_of_a_top_level_one():
     for function in (node for node in ast.walk(TREE) if isinstance(node, ast.FunctionDef)):
         bound = {
