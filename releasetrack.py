@@ -9018,25 +9018,28 @@ class Store:
 
 
 @contextlib.contextmanager
-def logged(what: str) -> Iterator[None]:
-    """What raises inside is logged and ends here."""
+def logged(work_name: str) -> Iterator[None]:
+    """Logs what the block raises, which ends here."""
     try:
         yield
     except ReleasetrackError as error:
-        log.warning("%s: %s", what, error)
+        log.warning("%s: %s", work_name, error)
     except BaseException:  # of a listener SystemExit, too
-        log.exception("%s: failed", what)
+        log.exception("%s: failed", work_name)
 
 
 JOB_HANGS_AFTER = 10 * MINUTE  # that a job takes, of which most take seconds
 
 
 class DaemonPool:
-    """Threads that do what is submitted. One that hangs does not keep the process from ending, as those of
-    ``concurrent.futures`` do."""
+    """Threads run what is submitted here.
+
+    One that hangs does not keep the process from ending, as those of ``concurrent.futures`` do.
+    """
 
     def __init__(self, size: int, name: str) -> None:
-        self._size, self._name = size, name
+        self._size = size
+        self._name = name
         self._waiting = queue.SimpleQueue[Callable[[], None] | None]()
         self._threads = list[threading.Thread]()
         self._lock = threading.Lock()  # of the count
@@ -9044,8 +9047,10 @@ class DaemonPool:
         self._is_ended = False
 
     def submit(self, work: Callable[..., Any], about: Any) -> Future[Any]:
-        """Returns what the work on ``about`` will return. Raises RuntimeError, and keeps nothing, where
-        the pool has no thread and none can be started."""
+        """Returns what ``work(about)`` will return.
+
+        Raises RuntimeError, and keeps nothing, where the pool has no thread and none can be started.
+        """
         future = Future[Any]()
         with self._lock:
             if len(self._threads) <= self._unfinished and len(self._threads) < self._size:
@@ -9084,18 +9089,18 @@ class DaemonPool:
             future.set_exception(error)
 
     def _run(self) -> None:
-        do = self._waiting.get()
-        while do:
-            do()
-            do = None  # what it was about may be large
+        work = self._waiting.get()
+        while work:
+            work()
+            work = None  # what it was about may be large
             with self._lock:
                 self._unfinished -= 1
-            do = self._waiting.get()
+            work = self._waiting.get()
 
 
 @dataclasses.dataclass
 class _Offer:
-    """What was due when it was read, oldest first, and how it is shared out; see ``schedule_jobs``."""
+    """An offer is what was due when it was read, oldest first, and how ``schedule_jobs`` shares it out."""
 
     waiting: list[Job]
     per_host: int
@@ -9105,7 +9110,7 @@ class _Offer:
 
 
 class Worker:
-    """A thread that reads in the store what is due, and a pool that does it.
+    """A thread reads in the store what is due, and a pool does it.
 
     ``run_once`` is a turn of the thread. It returns the seconds until the next, which ``wakeup`` begins at
     once; after a fault ``idle_seconds`` pass. A turn offers what is due. Of that the pool's threads begin what
@@ -9118,8 +9123,9 @@ class Worker:
     def __init__(
         self,
         name: str,
-        size: int,
         store: Store,
+        *,
+        size: int,
         wakeup: threading.Event,
         idle_seconds: float,
         run_once: Callable[[], float],
@@ -9129,9 +9135,14 @@ class Worker:
     ) -> None:
         self.store = store
         self.heartbeat_at = -math.inf  # of the loop, on the monotonic clock
-        self._name, self._size, self._wakeup, self._idle_seconds = name, size, wakeup, idle_seconds
-        self._run_once, self._do_job = run_once, do_job
-        self._clock, self._jitter = clock, jitter
+        self._name = name
+        self._size = size
+        self._wakeup = wakeup
+        self._idle_seconds = idle_seconds
+        self._run_once = run_once
+        self._do_job = do_job
+        self._clock = clock
+        self._jitter = jitter
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._pool = DaemonPool(size, f"releasetrack-{name}")
@@ -9143,7 +9154,7 @@ class Worker:
         self._claimant = make_id()
 
     def start(self) -> None:
-        self._claimant = make_id()  # another one in a process that was forked since __init__
+        self._claimant = make_id()  # the process may have been forked since __init__
         self.store.database.workers.add(self._name)
         self._thread = threading.Thread(
             target=self._run, name=f"releasetrack-{self._name}", daemon=True
@@ -9169,7 +9180,7 @@ class Worker:
         return is_running and time.monotonic() - self.heartbeat_at < 3 * LEASE
 
     def problem(self) -> str:
-        """What is wrong with it, or "": its loop, or a job of an account that does not end."""
+        """Returns what is wrong with its loop, or with a job of an account that does not end; or ""."""
         if not self.is_alive():
             return "does not run"
         for job, begun_at in list(self._busy.items()):
@@ -9203,7 +9214,8 @@ class Worker:
 
     def _loop(self) -> None:
         while not self._stopping.is_set():
-            self.heartbeat_at, wait = time.monotonic(), self._idle_seconds
+            self.heartbeat_at = time.monotonic()
+            wait = self._idle_seconds
             self._wakeup.clear()
             try:
                 wait = self._run_once()
@@ -9217,13 +9229,13 @@ class Worker:
             self._wakeup.wait(wait)
 
     def _beating(self, items: Iterable[V]) -> Iterator[V]:
-        """The items, with a heartbeat before each: many may take longer than a turn should."""
+        """Yields the items, with a heartbeat before each: many may take longer than a turn should."""
         for item in items:
             self.heartbeat_at = time.monotonic()
             yield item
 
     def _offer_jobs(self, due: Iterable[Job], per_host: int) -> None:
-        """Have the pool do what is due, oldest first, instead of what was offered before and not begun."""
+        """Offers the pool what is due, oldest first, in place of what it was offered and has not begun."""
         are_shared = self.store.accounts.are_several()
         with self._lock:
             busy_ids = {job.id for job in self._busy}
@@ -9236,9 +9248,10 @@ class Worker:
             offer = self._offer
             if self._stopping.is_set() or not offer.waiting:
                 return
-            for job in schedule_jobs(
+            beginning = schedule_jobs(
                 offer.waiting, self._busy, self._size, offer.per_host, are_shared=offer.are_shared
-            ):
+            )
+            for job in beginning:
                 self._begin(job, self._do_offered, job)
                 offer.waiting.remove(job)
                 offer.begun += 1
@@ -9261,7 +9274,7 @@ class Worker:
                 self._wakeup.set()
 
     def _perform_or_withdraw(self, job: Job) -> bool:
-        """As ``do_job``. Where that raises, nothing more of what is offered begins until the next turn."""
+        """Returns what ``do_job`` does. Where that raises, nothing else on offer begins until the next turn."""
         try:
             return self._do_job(job)
         except Exception:
@@ -9269,7 +9282,7 @@ class Worker:
                 is_first = not self._offer.is_withdrawn
                 self._offer.is_withdrawn = True
                 self._offer.waiting.clear()
-            if is_first:  # else another thread of the pool has met the same fault, and says so
+            if is_first:  # else another thread of the pool has met the same fault, and logs it
                 raise
             return False
 
@@ -9278,17 +9291,16 @@ class Worker:
             del self._busy[job]
 
     def _submit(self, job: Job, work: Callable[..., Any], about: Any) -> None:
-        """Have the pool do a job, which is busy until it is done, and wakes the loop then."""
-
-        def do(about: Any) -> None:
-            try:
-                work(about)
-            finally:
-                self._end(job)
-                self._wakeup.set()
-
+        """Has the pool do a job that was not offered, and wake the loop at its end."""
         with self._lock:
-            self._begin(job, do, about)
+            self._begin(job, functools.partial(self._do_submitted, job, work), about)
+
+    def _do_submitted(self, job: Job, work: Callable[..., Any], about: Any) -> None:
+        try:
+            work(about)
+        finally:
+            self._end(job)
+            self._wakeup.set()
 
 
 # == fetching ==================================================================
@@ -18628,14 +18640,14 @@ class Tracker(Worker):
         # 16 checks at once, most of which wait for an answer
         super().__init__(
             "tracker",
-            16,
             store,
-            store.database.check_wakeup,
-            LEASE / 3,
-            self._turn,
-            self._perform,
-            clock,
-            jitter,
+            size=16,
+            wakeup=store.database.check_wakeup,
+            idle_seconds=LEASE / 3,
+            run_once=self._turn,
+            do_job=self._perform,
+            clock=clock,
+            jitter=jitter,
         )
         self.fetcher, self.helper, self.on_turn = fetcher, helper, on_turn
         self.listeners: list[Callable[[Mapping[str, Any]], None]] = []
@@ -20630,14 +20642,14 @@ class Courier(Worker):
     ) -> None:
         super().__init__(
             "courier",
-            self._WORKERS,
             store,
-            store.database.send_wakeup,
-            2.0,
-            self._turn,
-            self._perform,
-            clock,
-            jitter,
+            size=self._WORKERS,
+            wakeup=store.database.send_wakeup,
+            idle_seconds=2.0,
+            run_once=self._turn,
+            do_job=self._perform,
+            clock=clock,
+            jitter=jitter,
         )
         self.post, self._kinds = post, kinds
         self._steady, self._clock_watch = steady, ClockWatch()

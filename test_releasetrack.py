@@ -1352,7 +1352,6 @@ NOT_PLAIN_YET = {
     "security",
     "texts",
     "store",
-    "workers",
     "fetching",
     "providers",
     "readers",
