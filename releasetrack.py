@@ -12110,6 +12110,10 @@ PROVIDERS = ProviderTable((row.id, row) for row in (
              "https://galaxy.ansible.com/ui/repo/published/{parts}/",
              "https://galaxy.ansible.com/api/v3/plugin/ansible/content/published/collections/index/{parts}"
              "/versions/?limit=100#entries=data&date=created_at", **_TWO),
+    _service("homebrew", "Homebrew", "wget", "formula", "https://formulae.brew.sh/formula/{name}",
+             "https://formulae.brew.sh/api/formula/{name}.json#entries=&version=versions.stable"),
+    _service("homebrew-cask", "Homebrew Cask", "firefox", "cask", "https://formulae.brew.sh/cask/{name}",
+             "https://formulae.brew.sh/api/cask/{name}.json#entries=&version=version"),
     _service("openvsx", "Open VSX", "redhat.java", "publisher.extension",
              "https://open-vsx.org/extension/{parts}",
              "https://open-vsx.org/api/v2/-/query?extensionId={name}&includeAllVersions=true&size=100"
@@ -12547,6 +12551,8 @@ def _host_and_path(text: str) -> tuple[str, str]:
     host, _, path = address.partition("/")
     host = re.sub(r"^[\w.-]+@", "", host)  # Bitbucket shows addresses with the user
     path = path.strip("/")
+    if text[:4].lower() == "git+":  # as pip writes it, maybe with a tag
+        path = path.partition("@")[0]
     asked = dict(urllib.parse.parse_qsl(query[:2000]))
     named = asked.get("name") or asked.get("group")
     if path in ("package", "git") and named:  # of Yarn and Savannah
@@ -12564,7 +12570,7 @@ def project_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, 
     host, path = _host_and_path(text)
     if project := _table_of(providers).project_at(host.lower().removeprefix("www."), path):
         return project
-    if path.endswith(".git"):
+    if path.endswith(".git") or text[:4].lower() == "git+":
         scheme = "http" if re.match(r"(?:git\+)?http://", text, re.IGNORECASE) else "https"
         if repository := project_named(providers, "git", f"{scheme}://{host}/{path}"):
             return repository
@@ -13983,22 +13989,118 @@ def _dockerfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
 
 
 _PIN = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\]\s*)?===?\s*([^\s;,*]+)\s*(?:[;#-].*)?")
+# "name @ address", "-e address", an address alone, and what pip freeze says above a folder.
+_PIN_AT = re.compile(
+    r"(?:([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\]\s*)?@\s*|(?:-e|--editable)[ =]\s*)?"
+    r"[\"']?((?:(?:git|hg|svn|bzr)\+)?[a-z]+://[^\s\"']+).*"
+)
+_PIN_HERE = re.compile(r"^# Editable [^\n(]*\(([\w.-]+)===?([^\s()]+)\)", re.MULTILINE)
+_IN_A_FOLDER = "installed from a folder"
+# The tag in the address of a file at a forge.
+_TAG_IN_ADDRESS = re.compile(
+    r"/(?:archive/(?:refs/tags/)?|releases/download/|(?:zip|tar\.gz)/refs/tags/)"
+    r"([^/]+?)(?:\.(?:tar\.[a-z0-9]+|tgz|zip))?(?:/|$)"
+)
+# https://packaging.python.org/en/latest/specifications/binary-distribution-format/ and source-distribution-format/
+_PYTHON_FILE = re.compile(
+    r"([\w.]+)-([^-]+)(?:-[0-9][^-]*)?-[^-]+-[^-]+-[^-]+\.whl"
+    r"|([\w.-]+?)-([0-9][^-]*?)\.(?:tar\.[a-z0-9]+|tgz|zip)"
+)
+
+
+def _pin_of_reference(address: str, reference: str, name: str) -> Pin:
+    """What is of a tag of a repository, or of what else its reference names."""
+    tag = reference.removeprefix("refs/tags/")
+    is_commit = re.fullmatch("[0-9a-f]{7,64}", tag) and not re.fullmatch("[0-9]{8}", tag)
+    if is_commit or not _RELEASE_TAG.fullmatch(tag):
+        return Pin(name or address, reason=_A_COMMIT)
+    return Pin(address, tag, service=name)
+
+
+def _pin_at(name: str, text: str) -> Pin:
+    """What pip installs from an address, by the version that this tells. What it is called where the address
+    is of another project, such as its repository, is its ``service``."""
+    address, _, fragment = text.partition("#")
+    called = (
+        name or (urllib.parse.parse_qs(fragment[:2000]).get("egg") or [""])[0].partition("[")[0]
+    )
+    address = re.sub(r"(?<=://)[^/?@]*@", "", address)  # a password is shown to nobody
+    system, _, place = address.partition("+")
+    if re.match(r"(?:\w+\+)?file:", address):
+        return Pin(called or address, reason=_IN_A_FOLDER)
+    if system == "git":
+        repository, _, reference = place.partition("@")
+        repository = re.sub("^(?:ssh|git)://", "https://", repository)
+        return _pin_of_reference(f"git+{repository}", unquote(reference), called)
+    if place:
+        return Pin(called or address, reason=f"no provider reads repositories of {system}")
+    path = unquote(urlsplit(address).path)
+    if tag := _TAG_IN_ADDRESS.search(path):
+        return _pin_of_reference(address, tag[1], called)
+    if file := _PYTHON_FILE.fullmatch(path.rpartition("/")[2]):
+        project, version = file[1] or file[3], file[2] or file[4]
+        if not called or pep503(called) == pep503(project):
+            return Pin(called or project, version, provider="pypi")
+    return Pin(called or address, reason="its address tells no version")
 
 
 def _requirements(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """https://pip.pypa.io/en/stable/reference/requirements-file-format/  Only == tells what is installed.
-    Comments of pip-compile and uv, such as "# via flask", say what needs it: other packages, or a file."""
+    """https://pip.pypa.io/en/stable/reference/requirements-file-format/  Only == and an address tell what is
+    installed. Comments of pip-compile and uv, such as "# via flask", say what needs it: other packages, or a
+    file."""
     entries = re.findall(
         r"^[^\s#][^\n]*(?:\n[ \t]+[^\n]*)*", text.replace("\\\n", " "), re.MULTILINE
     )
-    pins = [(pin, entry) for entry in entries if (pin := _PIN.fullmatch(entry.partition("\n")[0]))]
-    names = {pin[1].lower() for pin, _ in pins}
+    pins, names = list[tuple[Pin, str]](), set[str]()
+    for entry in entries:
+        line = entry.partition("\n")[0][:_WIDTH_LIMIT]
+        if exact := _PIN.fullmatch(line):
+            names.add(exact[1].lower())
+            pins.append((Pin(exact[1], exact[2], provider="pypi"), entry))
+        elif placed := _PIN_AT.fullmatch(line):
+            names.add((placed[1] or "").lower())
+            pins.append((_pin_at(placed[1] or "", placed[2]), entry))
     for pin, entry in pins:
         _, _, comment = entry.partition("# via")
         needed_by = {part.split()[0].lower() for part in re.split(r"[#,]", comment) if part.strip()}
-        yield Pin(
-            pin[1], pin[2], is_direct=not needed_by or not names >= needed_by, provider="pypi"
-        )
+        is_direct = not needed_by or not names >= needed_by
+        yield dataclasses.replace(pin, is_direct=is_direct)
+    for name, version in _PIN_HERE.findall(text):
+        yield Pin(name, version, reason=_IN_A_FOLDER)
+
+
+# What a line of "brew list --versions" has, and one of which no file of asdf has: a series, a revision, a build.
+_BREW_LINE = r"[\w@.+-]+(?: (?:[0-9vr]\S*|HEAD\S*|latest))+"
+_BREW_MARK = (
+    r"\A(?=[\s\S]*^(?:\S+@[0-9.]+ |ca-certificates |[^\n,]*,|[^\n]*[0-9]_[0-9]+(?: |$)))"
+    rf"(?>{_BREW_LINE}\s*\n)*+(?:{_BREW_LINE})?\s*\Z"
+)
+
+
+def _brew(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """Of ``brew list --versions``: formulas and then casks, each in the order of their names:
+    https://docs.brew.sh/Manpage  A formula's revision, such as the 1 of 3.12.7_1, is Homebrew's own."""
+    rows = [line.split() for line in _lines(text)]
+    first_cask = _first_cask(rows)
+    for number, (name, *versions) in enumerate(rows):
+        is_cask = number >= first_cask
+        provider = "homebrew-cask" if is_cask else "homebrew"
+        for version in versions:
+            if version[:4] == "HEAD" or version == "latest":
+                yield Pin(name, provider=provider, reason=_A_COMMIT)
+            else:
+                plain = version if is_cask else re.sub("_[0-9]+$", "", version)
+                yield Pin(name, plain, provider=provider)
+
+
+def _first_cask(rows: Sequence[Sequence[str]]) -> int:
+    """The number of the first row that is a cask's: the order of the names begins again there. Only casks
+    have builds behind a comma."""
+    for number, (before, row) in enumerate(itertools.pairwise(rows), 1):
+        if row[0] < before[0]:
+            return number
+    has_builds = any("," in version for row in rows for version in row[1:])
+    return 0 if has_builds else len(rows)
 
 
 def _origin(package: Mapping[str, Any], default: str) -> tuple[str, str]:
@@ -14612,7 +14714,7 @@ def _listed(text: str, env: Mapping[str, str]) -> Iterable[Pin]:
     if is_markup or are_words:
         raise ValueError(
             "is no file that is known here, nothing that docker, podman, kubectl, helm, pip or npm "
-            "print as JSON, and no list of addresses or images, one per line"
+            "print as JSON, nor what pip freeze or brew list --versions print, and no list of addresses or images, one per line"
         )
     return map(_entry_pin, entries)
 
@@ -14662,6 +14764,7 @@ READERS: tuple[tuple[str, Reader, str], ...] = (
         "terraform", r'^provider "(?:registry\.(?:terraform\.io|opentofu\.org)/)?([^"\n]+)" \{\n\s*+'
                      r'version *= *"([^"\n]+)"')),
     (_QUADLET_NAME, _quadlet, r"^Image *= *(?!\S+\.(?:image|build)$)\S"),
+    (r"$.", _brew, _BREW_MARK),
     (r"\.tool-versions|\.?mise(?:\.[\w.-]+)?\.toml", _tools, r"^\[tools|\A[\w-]+ +[0-9][\d.]*(?:\s|\Z)"),
     (r"(?>.*?nvchecker).*\.toml", _nvchecker, r"^source *= *[\"']"),
     (r"(?:.*\.)?(?:Dockerfile|Containerfile)(?:\..*)?", _dockerfile,
@@ -14674,7 +14777,8 @@ READERS: tuple[tuple[str, Reader, str], ...] = (
     # Compose under another name, Kubernetes, Kustomize, Helm, Helmfile, Flux, pipelines, Diun, Argus
     (r"Chart\.lock|.*\.ya?ml", _yaml, r"^(?:services|kind|service|dependencies|repos|images|helmCharts|jobs"
      r"|releases|steps|pipeline|runs):|^- name:|^[ -]*(?:image|uses):"),
-    (r"(?>.*?requirements).*\.txt", _requirements, r"^[\w.-]+ *(?:\[[\w, -]*\] *)?== *[0-9]"),
+    (r"(?>.*?requirements).*\.txt", _requirements,
+     r"^[\w.-]+ *(?:\[[\w, -]*\] *)?(?:== *[0-9]|@ *(?:[a-z]+\+)?[a-z]+://)|^(?:-e |--editable[ =])(?:git|hg|svn|bzr)\+|^# Editable "),
     # Files in which only what a comment for Renovate names can be known
     (r"(?:.+\.)?env(?:\..+)?|\.env.*|(?:.*\.)?(?:tf|tfvars|hcl|sh|bash|mk|make|ini|cfg|conf|properties|j2|tpl|cmake)"
      r"|Makefile|GNUmakefile|justfile|CMakeLists\.txt", _annotated, r"renovate: *(?:datasource|depName|packageName)="),
@@ -15093,7 +15197,7 @@ def _pins_of_pip(objects: Objects) -> Iterator[Pin]:
             about["name"],
             about["version"],
             provider="" if is_here else "pypi",
-            reason="installed from a folder" if is_here else "",
+            reason=_IN_A_FOLDER if is_here else "",
         )
 
 
@@ -31831,7 +31935,7 @@ def changes_(service: Service, project: Project, args: argparse.Namespace) -> tu
         "path",
         "a file, or a folder to search for compose files, lock files, SBOMs and others; - is standard "
         "input: what kubectl get pods -A -o json, docker inspect, docker ps, podman ps, helm list, pip list, "
-        "npm ls (each as JSON) or pip freeze print, or the text of a file",
+        "npm ls (each as JSON), pip freeze or brew list --versions print, or the text of a file",
         nargs="*",
     ),
     argument(

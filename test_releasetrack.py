@@ -8575,6 +8575,25 @@ DOCUMENTS: list[tuple[str, str, str, Any, str]] = [
         "8.5.0-2ubuntu10.6 May.12 | 8.14.1-2ubuntu1~",
     ),
     (
+        "homebrew",
+        "python@3.12",
+        "https://formulae.brew.sh/api/formula/python%403.12.json",
+        {
+            "name": "python@3.12",
+            "tap": "homebrew/core",
+            "versions": {"stable": "3.12.7", "head": None, "bottle": True},
+            "revision": 1,
+        },
+        "3.12.7",
+    ),
+    (
+        "homebrew-cask",
+        "docker",
+        "https://formulae.brew.sh/api/cask/docker.json",
+        {"token": "docker", "name": ["Docker Desktop"], "version": "4.34.3,170107"},
+        "4.34.3,170107",
+    ),
+    (
         "wordpress",
         "akismet",
         "https://api.wordpress.org/plugins/info/1.2/?action=plugin_information&request%5Bslug%5D=akismet",
@@ -10042,6 +10061,8 @@ PASTED = [
             "community.general",
             "https://galaxy.ansible.com/ui/repo/published/community/general/docs/",
         ),
+        ("homebrew", "openssl@3", "https://formulae.brew.sh/formula/openssl@3"),
+        ("homebrew-cask", "firefox", "https://formulae.brew.sh/cask/firefox#default"),
         ("openvsx", "redhat.java", "https://open-vsx.org/extension/redhat/java"),
         ("videolan-gitlab", "videolan/vlc", "https://code.videolan.org/videolan/vlc"),
         ("wordpress", "akismet", "https://wordpress.org/plugins/akismet/#developers"),
@@ -11150,7 +11171,7 @@ READ = [
         "requirements-dev.txt",
         "a==1.0\nB[x,y] == 2 ; python_version < '3'\nc==3 \\\n    --hash=sha256:ab \\\n    --hash=b\n"
         "d>=1\ne==2.*\nf\n-r x.txt\ng @ https://h/g-1.zip\nh~=1\n",
-        ["pypi/a 1.0", "pypi/b 2", "pypi/c 3"],
+        ["pypi/a 1.0", "pypi/b 2", "pypi/c 3", "pypi/g 1"],
     ),
     (
         "requirements.txt",
@@ -12546,6 +12567,132 @@ def test_what_a_command_prints_is_read_by_its_shape(text, wanted):
     assert [pin.name for pin in rt.pins_in("", text, {})] == [
         pin.name for pin in rt.pins_of_text(text)[1]
     ]
+
+
+@pytest.mark.parametrize(
+    "line, wanted",
+    [
+        ("a @ git+https://github.com/o/p.git@v1.2", "github/o/p v1.2 (a)"),
+        ("a[x, y] @ git+https://github.com/o/p@1.2 ; python_version < '4'", "github/o/p 1.2 (a)"),
+        ("a@ git+ssh://git@gitlab.com/g/s/p.git@refs/tags/1.2", "gitlab/g/s/p 1.2 (a)"),
+        ("a @ git+https://git.example.org/o/p@v1.2", "git/https://git.example.org/o/p v1.2 (a)"),
+        (
+            "a @ git+http://u:secret@git.lan:3000/o/p.git@v1.2#egg=a",
+            "git/http://git.lan:3000/o/p.git v1.2 (a)",
+        ),
+        (f"a @ git+https://github.com/o/p@{'0e' * 20}", "?a: a branch or a commit, not a version"),
+        ("a @ git+https://github.com/o/p@main", "?a: a branch or a commit, not a version"),
+        (
+            "git+https://github.com/o/p",
+            "?git+https://github.com/o/p: a branch or a commit, not a version",
+        ),
+        (
+            "-e git+https://github.com/o/p.git@1.2#egg=my_a&subdirectory=lib",
+            "github/o/p 1.2 (my_a)",
+        ),
+        (
+            f"-e git+https://github.com/o/p.git@{'1a' * 20}#egg=a",
+            "?a: a branch or a commit, not a version",
+        ),
+        ("--editable=git+https://github.com/o/p@2024.1#egg=a[x]", "github/o/p 2024.1 (a)"),
+        ("a @ hg+https://hg.example.org/p@1.2", "?a: no provider reads repositories of hg"),
+        ("a @ svn+https://svn.example.org/p@12#egg=a", "?a: no provider reads repositories of svn"),
+        ("a-b @ https://example.org/dist/a_b-1.2.tar.gz", "pypi/a-b 1.2"),
+        ("a.b @ https://example.org/a.b-1.2rc1.zip#sha256=0", "pypi/a-b 1.2rc1"),
+        (
+            "a @ https://example.org/whl/a-2.3.0%2Bcu121-cp311-cp311-linux_x86_64.whl",
+            "pypi/a 2.3.0+cu121",
+        ),
+        ("a @ https://example.org/a-1.2-1-py3-none-any.whl#md5=1", "pypi/a 1.2"),
+        ("https://example.org/a-1.2-py3-none-any.whl", "pypi/a 1.2"),
+        ("a @ https://example.org/other-1.2.tar.gz", "?a: its address tells no version"),
+        ("a @ https://example.org/download?id=7", "?a: its address tells no version"),
+        ("a @ https://github.com/o/p/archive/refs/tags/v1.2.tar.gz", "github/o/p v1.2 (a)"),
+        ("a @ https://github.com/o/p/archive/v1.2.zip", "github/o/p v1.2 (a)"),
+        ("a @ https://github.com/o/p/archive/main.zip", "?a: a branch or a commit, not a version"),
+        (
+            "a @ https://github.com/o/p/releases/download/a-3.7/a-3.7-py3-none-any.whl",
+            "github/o/p a-3.7 (a)",
+        ),
+        ("a @ https://gitlab.com/g/p/-/archive/v1.2/p-v1.2.tar.gz", "gitlab/g/p v1.2 (a)"),
+        ("a @ https://codeberg.org/o/p/archive/1.2.tar.gz", "codeberg/o/p 1.2 (a)"),
+        ("a @ file:///home/me/a-1.2.tar.gz", "?a: installed from a folder"),
+        ("a @ git+file:///home/me/a@v1", "?a: installed from a folder"),
+        (
+            "# Editable install with no version control (a==0.1)\n-e /home/me/a",
+            "?a 0.1: installed from a folder",
+        ),
+        (
+            "# Editable Git install with no remote (a==0.1)\n-e /home/me/a",
+            "?a 0.1: installed from a folder",
+        ),
+        ("a==1.2\n-e .\n-r other.txt\n--index-url https://example.org/simple", "pypi/a 1.2"),
+    ],
+)
+def test_what_pip_installed_from_an_address_is_read_or_said_not_to_be(line, wanted):
+    """Only lines with == were read, and of the others there was no word."""
+
+    def named(name: str, text: str) -> list[str]:
+        (row,) = rt.scan_rows(rt.PROVIDERS, {}, [("", pin) for pin in rt.pins_in(name, text, {})])
+        place = f"{row.provider.id}/{row.name}" if row.provider else f"?{row.name}"
+        shown = " ".join(filter(None, (place, row.pin.version)))
+        service = row.pin.service and f" ({row.pin.service})"
+        return [shown + service + (row.reason and f": {row.reason}")]
+
+    assert named("requirements.txt", line) == [wanted]
+    if re.match(r"[\w+]+://", line):  # pasted, an address alone is a project's
+        line = f"a @ {line}"
+        wanted = wanted.replace("?git+https://github.com/o/p:", "?a:")
+    assert named("", line) == named("", f"{line}\n") == [wanted]
+    assert not any("secret" in str(pin) for pin in rt.pins_in("", line, {}))
+
+
+@pytest.mark.parametrize(
+    "lines, wanted",
+    [
+        (
+            ["ca-certificates 2024-09-24", "git 2.47.0", "openssl@3 3.4.0"],
+            [
+                "homebrew/ca-certificates 2024-09-24",
+                "homebrew/git 2.47.0",
+                "homebrew/openssl@3 3.4.0",
+            ],
+        ),
+        (["node 22.9.0 23.1.0_1"], ["homebrew/node 22.9.0", "homebrew/node 23.1.0"]),
+        (["python@3.12 3.12.7_1"], ["homebrew/python@3.12 3.12.7"]),
+        (
+            ["gtk+3 3.24.43", "neovim HEAD-1a2b3c4", "x265 4.0_1"],
+            ["homebrew/gtk+3 3.24.43", "homebrew/neovim", "homebrew/x265 4.0"],
+        ),
+        (
+            ["a 1.0", "z 2.0_3", "b 3.1_2", "c latest"],
+            ["homebrew/a 1.0", "homebrew/z 2.0", "homebrew-cask/b 3.1_2", "homebrew-cask/c"],
+        ),
+        (
+            ["docker 4.34.3,170107", "firefox 131.0.3"],
+            ["homebrew-cask/docker 4.34.3,170107", "homebrew-cask/firefox 131.0.3"],
+        ),
+        (
+            ["zsh 5.9_1", "docker 4.34.3,170107"],
+            ["homebrew/zsh 5.9", "homebrew-cask/docker 4.34.3,170107"],
+        ),
+        # of asdf and mise
+        (
+            ["python 3.12.1 3.11.2", "terraform 1.9.0"],
+            [
+                "github/python/cpython 3.12.1",
+                "github/python/cpython 3.11.2",
+                "github/hashicorp/terraform 1.9.0",
+            ],
+        ),
+        (
+            ["nodejs 20.1.0", "java temurin-21.0.5+11"],
+            ["github/nodejs/node 20.1.0", "?java 21.0.5+11"],
+        ),
+    ],
+)
+def test_what_brew_prints_is_told_from_files_of_asdf(lines, wanted):
+    assert pins("", "\n".join(lines)) == pins("", "\n".join(lines) + "\n") == wanted
 
 
 @pytest.mark.parametrize(
