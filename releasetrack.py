@@ -3014,63 +3014,86 @@ class CheckResult(Value):
 # pool of workers, for a slot or a lock. One rule for all: nobody takes what would leave none for the next.
 
 
+class Budget(NamedTuple):
+    """What a request is told of the window with the least left."""
+
+    remaining: int
+    reset_after: float  # seconds until the window starts over
+    is_open: bool  # the request may go on
+
+
+class _Window(NamedTuple):
+    started_at: float
+    used: int
+
+
 class RateLimiter:
-    """Hourly budgets, one for each name. A window starts with the name's first request."""
+    """Gives each name an hourly budget, whose window starts with the name's first request."""
 
     def __init__(self, most_names: int = 50_000) -> None:
         self._lock = threading.Lock()
-        self._state = Recent[str, tuple[float, int]](most_names)  # name -> (start, used)
+        self._windows = Recent[str, _Window](most_names)  # by name
 
-    def take(self, limits: Mapping[str, int], cost: int, now: float) -> tuple[int, float, bool]:
-        """``(left, seconds until the window starts over, whether the request may go on)`` after ``cost`` for
-        each name, of the one with the least left. More than that is refused, and counts for none."""
+    def take(self, limits: Mapping[str, int], cost: int, now: float) -> Budget:
+        """Takes ``cost`` from each name's budget, and returns the one with the least left.
+
+        More than is left of that one is refused, and counts for none of the names.
+        """
         with self._lock:
             windows = {name: self._window(name, now) for name in limits}
-            left, passed = min(
-                (limits[name] - used, now - start) for name, (start, used) in windows.items()
+            remaining, passed = min(
+                (limits[name] - window.used, now - window.started_at)
+                for name, window in windows.items()
             )
-            if cost > left:
-                return max(0, left), HOUR - passed, False
-            for name, (start, used) in windows.items():
-                self._state[name] = start, used + cost
-            return left - cost, HOUR - passed, True
+            if cost > remaining:
+                return Budget(max(0, remaining), HOUR - passed, is_open=False)
+            for name, window in windows.items():
+                self._windows[name] = _Window(window.started_at, window.used + cost)
+            return Budget(remaining - cost, HOUR - passed, is_open=True)
 
-    def _window(self, name: str, now: float) -> tuple[float, int]:
-        """When the name's window started, and what of it is used."""
-        start, used = self._state.get(name, (now, 0))
-        return (start, used) if now - start < HOUR else (now, 0)
+    def _window(self, name: str, now: float) -> _Window:
+        """Returns the name's window, a new one where it has none or the last is over."""
+        window = self._windows.get(name)
+        if window is None or now - window.started_at >= HOUR:
+            return _Window(now, 0)
+        return window
 
     def give_back(self, names: Iterable[str], cost: int) -> None:
-        """Undo a ``take`` that should not count after all."""
+        """Undoes a ``take`` that should not count after all."""
         with self._lock:
-            for name in self._state.keys() & names:
-                start, used = self._state[name]
-                self._state[name] = start, max(0, used - cost)
+            for name in self._windows.keys() & names:
+                started_at, used = self._windows[name]
+                self._windows[name] = _Window(started_at, max(0, used - cost))
 
 
 def may_hold_another(held: int, free: int) -> bool:
-    """Whether whoever holds ``held`` places of a shared pool may take another one of those that are ``free``.
+    """Tells whether who holds ``held`` places of a shared pool may take another of those that are ``free``.
 
-    Only while more are free than it holds: of eight places the first has at most four, then others two,
-    one and one. So whoever comes next finds a place, and nobody holds all.
+    That is so only while more are free than it holds: of eight places the first visitor has at most four,
+    then others two, one and one. So whoever comes next finds a place, and nobody holds all.
     """
     return free > held
 
 
+class _WaitingItem(NamedTuple):
+    since: float
+    item: Any
+
+
 class WaitingLine:
-    """What waits for one visitor, in its order."""
+    """Holds what waits for one visitor, in its order."""
 
     def __init__(self) -> None:
-        self.items = deque[tuple[float, Any]]()  # since when each waits
+        self.items = deque[_WaitingItem]()
         self.turn_since = 0.0  # since when the visitor waits for its next turn
 
 
 class FairQueue:
-    """What waits for the places of a pool, by the visitor for whom it is.
+    """Holds what waits for the places of a pool, by the visitor for whom it is.
 
-    Next is the visitor that holds the fewest places; of those, strangers come last, and then counts who waits
-    longest for a turn, whether since its first item came or since its last turn. Strangers leave one place
-    for others: they may be any number. Not safe for threads by itself: its owner has a lock.
+    The visitor that holds the fewest places is next. Of several, strangers come last, and then the one that
+    waits longest for its turn comes first: since its first item came or since its last turn. Strangers may be
+    any number, so they leave one place for others. Its owner has a lock: it has none of its own.
     """
 
     def __init__(
@@ -3085,13 +3108,13 @@ class FairQueue:
         self._lines: dict[str, WaitingLine] = {}  # by visitor; none is empty
 
     def add(self, visitor: str, item: Any, now: float) -> bool:
-        """Let an item wait. Returns whether it may: not if too many of this visitor wait already."""
+        """Lets an item wait. Returns whether it may: not if too many of this visitor wait already."""
         line = self._lines.setdefault(visitor, WaitingLine())
         if not line.items:
             line.turn_since = now
         if len(line.items) >= self._most_waiting:
             return False
-        line.items.append((now, item))
+        line.items.append(_WaitingItem(now, item))
         return True
 
     def next_visitor(self) -> str | None:
@@ -3111,16 +3134,16 @@ class FairQueue:
         return self._held.get(visitor, 0), self._is_stranger(visitor), turn_since
 
     def take(self, visitor: str, now: float) -> Any:
-        """Give the visitor a place. Returns the item that has waited longest for it."""
+        """Gives the visitor a place. Returns the item that has waited longest for it."""
         self._count(visitor, 1)
         line = self._lines[visitor]
         line.turn_since = now
-        _, item = line.items.popleft()
+        item = line.items.popleft().item
         self._forget_empty(visitor)
         return item
 
     def release(self, visitor: str) -> None:
-        """Take back a place that the visitor was given."""
+        """Takes back a place that the visitor was given."""
         self._count(visitor, -1)
         if not self._held[visitor]:
             del self._held[visitor]
@@ -3135,8 +3158,8 @@ class FairQueue:
         """Returns what has waited since ``before`` or longer, with its visitor; it waits no more."""
         removed = []
         for visitor, line in list(self._lines.items()):
-            while line.items and line.items[0][0] <= before:
-                removed.append((visitor, line.items.popleft()[1]))
+            while line.items and line.items[0].since <= before:
+                removed.append((visitor, line.items.popleft().item))
             self._forget_empty(visitor)
         return removed
 
@@ -3156,14 +3179,18 @@ class _Place(NamedTuple):
 
 
 class ConcurrencyLimit:
-    """How many threads may wait for another server or work long: in total, and by who wants it, its
-    ``holder``, which leaves some to others by ``may_hold_another``. Whatever one thread does is one place."""
+    """Limits how many threads wait for another server, or work long, at a time.
+
+    It counts in total and by the ``holder`` for whom a thread works, which leaves places to others by
+    ``may_hold_another``. Whatever one thread does takes one place.
+    """
 
     OWN_WORK = "Other work of this account is under way. Try again when it is done."
     OTHERS_WORK = "The server is busy with other accounts. Try again in a few seconds."
 
     def __init__(self, in_total: int) -> None:
-        self._in_total, self._lock = in_total, threading.Lock()
+        self._in_total = in_total
+        self._lock = threading.Lock()
         self._places = list[_Place]()
 
     @contextlib.contextmanager
@@ -3176,11 +3203,14 @@ class ConcurrencyLimit:
         is_shared: bool = True,
         is_required: bool = False,
     ) -> Iterator[bool]:
-        """Whether the holder has a place until the block ends, for a work that it does ``at_once`` so often at
-        most. ``is_shared``: there are other holders. Raises TooMany for none that ``is_required``."""
+        """Yields whether the holder has a place until the block ends.
+
+        ``at_once``: how often at most the holder does this work at a time. ``is_shared``: there are other
+        holders. Raises TooMany where a place ``is_required`` and there is none.
+        """
         place = _Place(holder, work, threading.get_ident())
         with self._lock:
-            refusal = self._refusal(place, at_once, is_shared)
+            refusal = self._refusal(place, at_once, is_shared=is_shared)
             if not refusal:
                 self._places.append(place)
         if refusal and is_required:
@@ -3192,16 +3222,16 @@ class ConcurrencyLimit:
                 with self._lock:
                     self._places.remove(place)
 
-    def _refusal(self, place: _Place, at_once: int, is_shared: bool) -> str:
-        """Why the place cannot be had, or ""."""
-        own = [other for other in self._places if other.holder == place.holder]
-        if [other.work for other in own].count(place.work) >= at_once:
+    def _refusal(self, place: _Place, at_once: int, *, is_shared: bool) -> str:
+        """Returns why the place cannot be had, or ""."""
+        own_places = [taken for taken in self._places if taken.holder == place.holder]
+        if [taken.work for taken in own_places].count(place.work) >= at_once:
             return self.OWN_WORK
-        own_threads = {other.thread for other in own}
+        own_threads = {taken.thread for taken in own_places}
         if place.thread in own_threads:
             return ""  # a step of the work that has its place
         held = len(own_threads)
-        free = self._in_total - len({other.thread for other in self._places})
+        free = self._in_total - len({taken.thread for taken in self._places})
         if may_hold_another(held if is_shared else 0, free):
             return ""
         return self.OWN_WORK if held else self.OTHERS_WORK
@@ -3212,22 +3242,26 @@ class _Waiter:
     account_id: str
 
 
+class _Usage(NamedTuple):
+    released_at: float
+    seconds: float  # for which the lock was held lately, as of then
+
+
 class FairLock:
     """A lock that accounts get in turn.
 
-    Of those who wait the next is one whose account has held it for the least time lately, where what was a
-    minute ago counts half. So whoever holds it long, or again and again, comes behind all others for as long.
-    Others wait for at most one turn of a heavy user.
+    The next of those who wait is one whose account has held the lock for the least time lately, where what
+    was a minute ago counts half. So an account that holds it long, or again and again, comes behind all
+    others for as long. Others wait for at most one turn of a heavy user.
     """
 
-    _LOOK = 1.0  # seconds after which who waits looks whether it must stop
+    _LOOK = 1.0  # seconds after which a waiting thread looks whether it must stop
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._waiting = list[_Waiter]()  # in the order in which they came
         self._held_since: float | None = None
-        # By account: when it gave the lock back, and for how many seconds of late it had held it then.
-        self._used = Recent[str, tuple[float, float]](1000)
+        self._used = Recent[str, _Usage](1000)  # by account
 
     def is_held(self) -> bool:
         return self._held_since is not None
@@ -3235,33 +3269,43 @@ class FairLock:
     def acquire(
         self, account_id: str, seconds: float, stopping: threading.Event | None = None
     ) -> bool:
-        """Whether the lock was got, after so many seconds at most; not once the program is ``stopping``."""
-        waiter, end = _Waiter(account_id), time.monotonic() + seconds
+        """Returns whether the account has the lock, after so many seconds at most.
+
+        It is not given once the program is ``stopping``.
+        """
+        waiter = _Waiter(account_id)
         with self._changed:
             self._waiting.append(waiter)
             try:
-                while not self._is_next(waiter):
-                    left = end - time.monotonic()
-                    if left <= 0 or (stopping and stopping.is_set()):
-                        return False
-                    self._changed.wait(min(left, self._LOOK))
-                self._held_since = time.monotonic()
-                return True
+                has_turn = self._await_turn(waiter, time.monotonic() + seconds, stopping)
+                if has_turn:
+                    self._held_since = time.monotonic()
+                return has_turn
             finally:
                 self._waiting.remove(waiter)
                 self._changed.notify_all()
+
+    def _await_turn(self, waiter: _Waiter, end: float, stopping: threading.Event | None) -> bool:
+        """Returns whether it became the waiter's turn before ``end`` and before the program's."""
+        while not self._is_next(waiter):
+            remaining = end - time.monotonic()
+            if remaining <= 0 or (stopping and stopping.is_set()):
+                return False
+            self._changed.wait(min(remaining, self._LOOK))
+        return True
 
     def release(self, account_id: str) -> None:
         with self._changed:
             assert self._held_since is not None
             now = time.monotonic()
-            self._used[account_id] = now, self._usage(account_id, now) + now - self._held_since
+            seconds = self._usage(account_id, now) + now - self._held_since
+            self._used[account_id] = _Usage(now, seconds)
             self._held_since = None
             self._changed.notify_all()
 
     @contextlib.contextmanager
     def held(self, account_id: str, seconds: float) -> Iterator[bool]:
-        """Whether the lock is held in the block, which begins after so many seconds at the latest."""
+        """Yields whether the lock is held in the block, which begins after so many seconds at the latest."""
         is_held = self.acquire(account_id, seconds)
         try:
             yield is_held
@@ -3270,18 +3314,20 @@ class FairLock:
                 self.release(account_id)
 
     def _usage(self, account_id: str, now: float) -> float:
-        """The seconds for which an account has held the lock lately."""
-        released_at, seconds = self._used.get(account_id, (0.0, 0.0))
-        return seconds * 0.5 ** ((now - released_at) / MINUTE)
+        """Returns the seconds for which an account has held the lock lately."""
+        usage = self._used.get(account_id)
+        if usage is None:
+            return 0.0
+        return usage.seconds * 0.5 ** ((now - usage.released_at) / MINUTE)
 
     def _is_next(self, waiter: _Waiter) -> bool:
-        now = time.monotonic()  # one for all: of an account the first that came is next
-        first = min(self._waiting, key=lambda other: self._usage(other.account_id, now))
+        now = time.monotonic()  # one time for all, so that an account's waiters keep their order
+        first = min(self._waiting, key=lambda waiting: self._usage(waiting.account_id, now))
         return first is waiter and not self.is_held()
 
 
 class Pace:
-    """At most ``requests`` in any ``seconds``."""
+    """Lets at most ``requests`` go in any ``seconds``."""
 
     def __init__(self, requests: int, seconds: float) -> None:
         self._seconds = seconds
@@ -3289,18 +3335,22 @@ class Pace:
         self._lock = threading.Lock()
 
     def take(self, now: float) -> float:
-        """0 when the request may go now, and it is counted; else the seconds to wait before asking again."""
+        """Counts a request that may go now, and returns 0; else the seconds until it may ask again."""
         with self._lock:
-            if (
-                len(self._taken) == self._taken.maxlen
-                and (wait := self._taken[0] + self._seconds - now) > 0
-            ):
-                return wait
+            if len(self._taken) == self._taken.maxlen:
+                wait = self._taken[0] + self._seconds - now
+                if wait > 0:
+                    return wait
             self._taken.append(now)
             return 0.0
 
     def __str__(self) -> str:
         return f"at most {self._taken.maxlen} times in {self._seconds:g} s"
+
+
+class _ClockReading(NamedTuple):
+    now: float  # on the clock that may be set
+    passed: float  # on the one that nobody sets
 
 
 class ClockWatch:
@@ -3309,14 +3359,18 @@ class ClockWatch:
     _LEAST = DAY  # less does no harm
 
     def __init__(self) -> None:
-        self._seen: tuple[float, float] | None = None
+        self._last: _ClockReading | None = None
 
     def jump(self, now: float, passed: float) -> ClockJump | None:
-        """What has happened since it was asked last. ``passed``: seconds, since whenever."""
-        seen, self._seen = self._seen, (now, passed)
-        if seen is None:
+        """Returns how the clock was set since the last call, if it was.
+
+        ``passed``: the seconds since any moment that stays the same.
+        """
+        last = self._last
+        self._last = _ClockReading(now, passed)
+        if last is None:
             return None
-        expected = seen[0] + passed - seen[1]
+        expected = last.now + passed - last.passed
         seconds = now - expected
         if abs(seconds) < self._LEAST:
             return None
@@ -3326,13 +3380,16 @@ class ClockWatch:
 
 
 class _Places:
-    """Who holds the places of a pool, and of those the places at each host. Accounts share them by
-    ``may_hold_another`` where they are shared; an account that is alone may hold all."""
+    """Counts who holds the places of a pool, and of those the places at each host.
+
+    Accounts share them by ``may_hold_another`` if they ``are_shared``; an account that is alone may hold all.
+    """
 
     def __init__(
         self, busy: Collection[Job], size: int, per_host: int, *, are_shared: bool
     ) -> None:
-        self._are_shared, self._per_host = are_shared, per_host
+        self._are_shared = are_shared
+        self._per_host = per_host
         self._free = size - len(busy)
         self._at_host = Counter(job.host for job in busy)
         self._of_account = Counter(job.account_id for job in busy)
@@ -3345,10 +3402,10 @@ class _Places:
         free_there = self._per_host - self._at_host[job.host]
         if not self._are_shared:
             return min(self._free, free_there) > 0
+        if not may_hold_another(self.held_by(job.account_id), self._free):
+            return False
         held_there = self._of_account_at_host[job.account_id, job.host]
-        return may_hold_another(self.held_by(job.account_id), self._free) and may_hold_another(
-            held_there, free_there
-        )
+        return may_hold_another(held_there, free_there)
 
     def take(self, job: Job) -> None:
         self._free -= 1
@@ -3365,13 +3422,14 @@ def schedule_jobs(
     *,
     are_shared: bool,
 ) -> list[Job]:
-    """What of the ``waiting``, oldest first, begins now in a pool in which ``busy`` is under way.
+    """Returns what of the ``waiting``, oldest first, begins now in a pool in which ``busy`` is under way.
 
-    Accounts take turns: next is the one with the fewest under way. At a host at most ``per_host`` are.
+    Accounts take turns: next is the one with the fewest jobs under way. At a host at most ``per_host`` are.
     ``are_shared``: there are several accounts, so each leaves places free for the others, always: a pool
     that is full of slow jobs is still full when others come.
     """
-    begun, places = list[Job](), _Places(busy, size, per_host, are_shared=are_shared)
+    begun = list[Job]()
+    places = _Places(busy, size, per_host, are_shared=are_shared)
     candidates = [job for job in waiting if places.may_take(job)]
     while candidates:
         job = min(candidates, key=lambda job: places.held_by(job.account_id))

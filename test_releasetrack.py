@@ -1348,7 +1348,6 @@ NOT_PLAIN_YET = {
     "settings",
     "versions",
     "values",
-    "limits",
     "security",
     "texts",
     "store",
