@@ -4022,8 +4022,12 @@ _KINDS_OF_LINES = {"li": "item", "pre": "code"} | {f"h{level}": "heading" for le
 _LINK = re.compile(r"""(\s(?:href|src)\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>]+)""", re.IGNORECASE)
 
 
+# A line of Markdown, folded, that is a heading or an item of a list.
+_MARKDOWN_LINE = re.compile(r" ?(?:(#{1,6})|[-*+]) (?=\S)")
+
+
 class Run(NamedTuple):
-    """A piece of a line, and its look."""
+    """A run is a piece of a line that has one look."""
 
     text: str
     is_bold: bool = False
@@ -4032,7 +4036,7 @@ class Run(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line that a person reads of HTML."""
+    """A line is what a person reads of HTML in one."""
 
     kind: str  # "" of a paragraph, "heading", "item" of a list, "code"
     runs: Sequence[Run]  # none: a blank line
@@ -4042,46 +4046,67 @@ class Line(NamedTuple):
         return "".join(run.text for run in self.runs)
 
 
+@dataclasses.dataclass
+class _LineInProgress:
+    kind: str = ""  # as of Line
+    runs: list[Run] = dataclasses.field(default_factory=list)
+
+
 class _LineReader:
-    """Collects the lines of HTML. Text without markup for lines, and preformatted text, has its own; in a
-    ``preformatted`` text some of Markdown is known."""
+    """Collects the lines of HTML, whose texts and tags it is given in their order.
+
+    Line feeds of the source begin lines only in preformatted text, and where no tag does so. Text that
+    ``preformatted`` made is Markdown, perhaps: its headings and items of lists are known.
+    """
 
     def __init__(self, markup: str) -> None:
-        self.lines: list[tuple[str, list[Run]]] = [("", [])]
+        self.lines = [_LineInProgress()]
         self._is_text = markup.startswith("<pre>")
-        self._is_folded = bool(re.search("<(?:p|li|br|h[1-6])[ >/]", markup, re.IGNORECASE))
-        self._is_pre = self._is_bold = self._is_code = False
+        self._has_tags_for_lines = bool(
+            re.search("<(?:p|li|br|h[1-6])[ >/]", markup, re.IGNORECASE)
+        )
+        self._is_pre = False
+        self._is_bold = False
+        self._is_code = False
         self._href = ""
 
-    def add(self, words: str) -> None:
-        words, is_block = html.unescape(words), self._is_pre and not self._is_text
-        for at, part in enumerate(
-            words.split("\n") if self._is_pre or not self._is_folded else [words]
-        ):
-            if at:
-                self.lines.append(("", []))
-            if not is_block:
-                part = re.sub(r"[ \t\n\r\f\v]+", " ", part)
-            elif not self.lines[-1][1]:
-                self.lines[-1] = "code", []
-            if self._is_text and (mark := re.match(r" ?(?:(#{1,6})|[-*+]) (?=\S)", part)):
-                self.lines[-1], part = ("heading" if mark[1] else "item", []), part[mark.end() :]
-            runs = self.lines[-1][1]
-            if not is_block and (not runs or runs[-1].text.endswith(" ")):
-                part = part.lstrip(" ")
-            if part:
-                runs.append(Run(part, self._is_bold, self._is_code and not is_block, self._href))
+    def add(self, markup: str) -> None:
+        """Reads what stands between two tags."""
+        text = html.unescape(markup)
+        is_one_line = self._has_tags_for_lines and not self._is_pre
+        first, *following = [text] if is_one_line else text.split("\n")
+        self._add_to_line(first)
+        for part in following:
+            self.lines.append(_LineInProgress())
+            self._add_to_line(part)
 
-    def tag(self, name: str, is_end: bool, source: str) -> None:
+    def _add_to_line(self, text: str) -> None:
+        if self._is_pre and not self._is_text:
+            self._add_code(text)
+            return
+        text = re.sub(r"[ \t\n\r\f\v]+", " ", text)
+        mark = _MARKDOWN_LINE.match(text) if self._is_text else None
+        if mark:
+            self.lines[-1] = _LineInProgress("heading" if mark[1] else "item")
+            text = text[mark.end() :]
+        runs = self.lines[-1].runs
+        if not runs or runs[-1].text.endswith(" "):
+            text = text.lstrip(" ")
+        if text:
+            runs.append(Run(text, self._is_bold, self._is_code, self._href))
+
+    def _add_code(self, text: str) -> None:
+        """Reads a line, or a part of one, of a block of code, whose white space counts."""
+        line = self.lines[-1]
+        if not line.runs:
+            line.kind = "code"
+        if text:
+            line.runs.append(Run(text, self._is_bold, is_code=False, href=self._href))
+
+    def tag(self, name: str, source: str, *, is_end: bool) -> None:
+        """Reads a tag: ``source`` is all of it."""
         if name in _BLOCKS and not (name in ("li", "tr") and is_end):
-            self._is_pre = self._is_pre if name != "pre" else not is_end
-            kind = "" if is_end or self._is_text else _KINDS_OF_LINES.get(name, "")
-            if (
-                kind or self.lines[-1][1] or self.lines[-1][0] != "item"
-            ):  # a paragraph may begin an item
-                self.lines.append((kind, []))
-            if name != "br":
-                self._is_bold, self._is_code, self._href = False, False, ""
+            self._begin_block(name, is_end=is_end)
         elif name in ("b", "strong"):
             self._is_bold = not is_end
         elif name in ("code", "tt", "kbd", "samp"):
@@ -4092,36 +4117,57 @@ class _LineReader:
         elif name in ("td", "th"):
             self.add(" ")
 
+    def _begin_block(self, name: str, *, is_end: bool) -> None:
+        """Begins a line where a block begins or ends."""
+        if name == "pre":
+            self._is_pre = not is_end
+        kind = "" if is_end or self._is_text else _KINDS_OF_LINES.get(name, "")
+        line = self.lines[-1]
+        is_first_of_item = line.kind == "item" and not line.runs  # as a paragraph in an item
+        if kind or not is_first_of_item:
+            self.lines.append(_LineInProgress(kind))
+        if name != "br":
+            self._is_bold = False
+            self._is_code = False
+            self._href = ""
+
 
 def lines_of(markup: str) -> list[Line]:
-    """What a person would read of HTML, line by line; blank lines stand alone, and between others."""
+    """Returns what a person reads of HTML, line by line. Blank lines stand alone, and between others."""
     markup = re.sub(r"&#[0-9]{8,};?", "\ufffd", markup)  # int() refuses 5,000 digits
-    reader, at = _LineReader(markup), 0
+    reader = _LineReader(markup)
+    position = 0
     for match in _MARKUP.finditer(markup):
-        reader.add(markup[at : match.start()])
-        reader.tag((match["tag"] or "").lower(), bool(match["end"]), match[0])
-        at = match.end()
-    lines, is_blank = list[Line](), False
-    for kind, runs in reader.lines:
+        reader.add(markup[position : match.start()])
+        reader.tag((match["tag"] or "").lower(), match[0], is_end=bool(match["end"]))
+        position = match.end()
+    lines = list[Line]()
+    is_behind_blank = False
+    for line in reader.lines:
+        runs = line.runs
         while runs and not runs[-1].text.strip():
             runs.pop()
-        if runs:
-            if is_blank and lines and not lines[-1].kind == kind == "item":
-                lines.append(Line("", []))
-            lines.append(Line(kind, [*runs[:-1], runs[-1]._replace(text=runs[-1].text.rstrip())]))
-        is_blank = not runs
+        if not runs:
+            is_behind_blank = True
+            continue
+        is_in_list = bool(lines) and lines[-1].kind == line.kind == "item"
+        if is_behind_blank and lines and not is_in_list:
+            lines.append(Line("", []))
+        runs[-1] = runs[-1]._replace(text=runs[-1].text.rstrip())
+        lines.append(Line(line.kind, runs))
+        is_behind_blank = False
     return lines
 
 
 def plain_text(markup: str) -> str:
-    """The text that a person would read of HTML: no markup, blocks as lines, blank runs folded."""
+    """Returns the text that a person reads of HTML: no markup, blocks as lines, blank runs folded."""
     return "\n".join(
         ("- " if line.kind == "item" else "") + line.text.strip() for line in lines_of(markup)
     )
 
 
 def preformatted(text: str) -> str:
-    """Text or Markdown as HTML that shows it as it is."""
+    """Returns HTML that shows text or Markdown as it is."""
     return f"<pre>{html.escape(text, quote=False)}</pre>" if text.strip() else ""
 
 
@@ -4144,13 +4190,16 @@ _ANIMATED_ATTRIBUTES = frozenset(("values", "from", "to", "by"))
 
 
 def _unescaped(text: str) -> str:
-    """The text of HTML, as browsers read it; of a number beyond Unicode no digits, of which int() refuses many."""
+    """Returns the text of HTML as browsers read it.
+
+    A number beyond Unicode becomes one character before it is read: int() refuses many digits.
+    """
     text = re.sub(r"&#0+(?=[0-9])", "&#", text)
     return html.unescape(re.sub(r"&#[0-9]{8,};?", "\ufffd", text))
 
 
 def _scheme_of(link: str) -> str:
-    """The scheme of a link as HTML has it, in small letters; "" of a relative one."""
+    """Returns the scheme of a link as HTML has it, in small letters; "" of a relative one."""
     squeezed = re.sub(r"[\x00-\x20]", "", _unescaped(link)).lower()
     match = re.match(r"([a-z][a-z0-9+.-]*):", squeezed)
     if not match:
@@ -4159,7 +4208,10 @@ def _scheme_of(link: str) -> str:
 
 
 def _safe_value(tag: str, name: str, value: str, base: str) -> str:
-    """The value of an attribute, with a link resolved; "#" for one that is script, or may be. As HTML has it."""
+    """Returns the value of an attribute with its link resolved, or "#" for one that may be script.
+
+    Both values are as HTML has them.
+    """
     allowed = {"", "http", "https", "mailto"}
     is_animated = name in _ANIMATED_ATTRIBUTES and (tag == "set" or tag.startswith("animate"))
     if is_animated and not {_scheme_of(part) for part in _unescaped(value).split(";")} <= allowed:
@@ -4184,24 +4236,27 @@ def _safe_value(tag: str, name: str, value: str, base: str) -> str:
 
 
 def _safe_attribute(tag: str, attribute: re.Match[str], base: str) -> str:
-    """An attribute of a tag, with what stands before it; in the quotes that it has, if it is changed."""
+    """Returns an attribute of a tag made safe, with the white space before it, in the quotes that it has."""
     gap, name, equals, quote = attribute.group("gap", "name", "equals", "quote")
-    before = attribute["quoted"] if quote else attribute["bare"]
-    if not quote and not before:  # it has no value
+    value = attribute["quoted"] if quote else attribute["bare"]
+    if not quote and not value:  # it has none
         return attribute[0]
-    after = _safe_value(tag, name.rpartition(":")[2].lower(), before, base)  # xlink:href
-    if after == before:
+    safe_value = _safe_value(tag, name.rpartition(":")[2].lower(), value, base)  # xlink:href
+    if safe_value == value:
         return attribute[0]
     mark = quote or '"'
-    return f"{gap}{name}{equals}{mark}{after.replace(mark, f'&#{ord(mark)};')}{mark}"
+    escaped = safe_value.replace(mark, f"&#{ord(mark)};")
+    return f"{gap}{name}{equals}{mark}{escaped}{mark}"
 
 
 def _safe_tag(markup: str, beginning: re.Match[str], base: str) -> tuple[str, int]:
-    """``(a tag with safe links, where it ends)``. Raises ValueError for one that does not end.
+    """Returns ``(a tag with safe links, where it ends)``. Raises ValueError for one that does not end.
 
     No "<" or ">" is left in it but the first and the last character: so there is no second way to read it.
     """
-    tag, parts, position = beginning[1].lower(), [beginning[1]], beginning.end()
+    tag = beginning[1].lower()
+    parts = [beginning[1]]
+    position = beginning.end()
     while attribute := _ATTRIBUTE.match(markup, position):
         if attribute["unclosed"] is not None:
             raise ValueError("a quote is not closed")
@@ -4215,13 +4270,14 @@ def _safe_tag(markup: str, beginning: re.Match[str], base: str) -> tuple[str, in
 
 
 def safe_links(markup: str, base: str) -> str:
-    """The HTML with its links and pictures resolved against the page ``base``, and "#" in place of links that
-    are script, or anything but web and mail addresses, and of whatever ``<meta>`` says.
+    """Returns the HTML with its links and pictures resolved against the page ``base``, and safe.
 
-    Browsers drop what follows a tag that does not end; here it becomes text. Whatever else they take for
-    a comment or a text, their tags begin where these begin, and are read in the same way.
+    "#" stands in place of links that are script, or anything but web and mail addresses, and of whatever
+    ``<meta>`` says. Browsers drop what follows a tag that does not end; here it becomes text. Whatever else
+    they take for a comment or a text, their tags begin where these begin, and are read in the same way.
     """
-    parts, position = [], 0
+    parts = []
+    position = 0
     while beginning := _TAG_BEGINNING.search(markup, position):
         parts.append(markup[position : beginning.start()])
         position = beginning.start()
@@ -4259,7 +4315,7 @@ _OF_A_SCANNER = re.compile(
 
 
 def _spoken(text: str) -> str:
-    """A note's text, with the address of a link before its words and without those of pictures.
+    """Returns a note's text with the address of a link before its words, and without those of pictures.
 
     Tags within a word leave no gap, so that an id is whole which is partly bold.
     """
@@ -4275,29 +4331,32 @@ def _spoken(text: str) -> str:
 
 
 def _denies(sentence: str) -> bool:
-    """Whether a sentence that names a CVE says that it mends none."""
+    """Tells whether a sentence that names a CVE says that it mends none."""
     if _OF_A_SCANNER.search(sentence):
         return True
     return bool(_NOT_AFFECTED.search(sentence)) and not _FIX.search(sentence)
 
 
 def _ids_in(sentence: str) -> Iterator[str]:
-    """The CVE ids in a sentence, with those of lists as CVE-2024-1234/1235, but for addresses."""
+    """Yields the CVE ids in a sentence, with those of lists such as CVE-2024-1234/1235.
+
+    Of an address it reads no list: the numbers behind an id are part of the path there.
+    """
     for match in _CVE.finditer(sentence):
         year, number = match.groups()
         yield f"CVE-{year}-{number}"
         before = sentence[max(0, match.start() - 300) : match.start()]
         is_in_address = "://" in before[before.rfind(" ") + 1 :]
-        more = None if is_in_address else _MORE_OF_YEAR.match(sentence, match.end())
-        while more:
-            yield f"CVE-{year}-{more[1]}"
-            more = _MORE_OF_YEAR.match(sentence, more.end())
+        further = None if is_in_address else _MORE_OF_YEAR.match(sentence, match.end())
+        while further:
+            yield f"CVE-{year}-{further[1]}"
+            further = _MORE_OF_YEAR.match(sentence, further.end())
 
 
 def cves_in(*texts: str) -> tuple[str, ...]:
-    """The CVE ids in the texts, in their order, each once; at most ``CVE_LIMIT``.
+    """Returns the CVE ids in the texts, in their order, each once; at most ``CVE_LIMIT``.
 
-    Without those that a sentence names to say that they are none of this project's.
+    Those are left out that a sentence names to say that they are none of this project's.
     """
     ids = dict[str, None]()
     for text in texts:
@@ -4316,19 +4375,20 @@ _NONE = re.compile(
 
 
 def says_breaking(lines: Iterable[str]) -> bool:
-    """Whether a line of a note announces breaking changes, and neither it nor the next says "none"."""
+    """Tells whether a line of a note announces breaking changes, and neither it nor the next says "none"."""
     texts = [line for line in lines if line.strip()]
-    for line, following in zip(texts, [*texts[1:], ""]):
-        match = _BREAKING.match(line)
-        if match and not _NONE.match(match["rest"].strip(" :*_#") or following):
-            return True
-        before, mark, rest = line.partition("BREAKING CHANGE")  # within a line
-        is_denied = re.search(r"\bno\W*\Z", before, re.IGNORECASE) or _NONE.match(
-            re.sub(r"^(?:S|\(S\))\b", "", rest)
-        )
-        if mark and not match and not is_denied:
-            return True
-    return False
+    return any(map(_announces_breaking, texts, [*texts[1:], ""]))
+
+
+def _announces_breaking(line: str, next_line: str) -> bool:
+    match = _BREAKING.match(line)
+    if match:
+        announced = match["rest"].strip(" :*_#") or next_line
+        return not _NONE.match(announced)
+    before, mark, behind = line.partition("BREAKING CHANGE")  # within a line
+    if not mark or re.search(r"\bno\W*\Z", before, re.IGNORECASE):
+        return False
+    return not _NONE.match(re.sub(r"^(?:S|\(S\))\b", "", behind))
 
 
 # == store =====================================================================

@@ -1349,7 +1349,6 @@ NOT_PLAIN_YET = {
     "versions",
     "values",
     "security",
-    "texts",
     "store",
     "fetching",
     "providers",
