@@ -18408,6 +18408,7 @@ def retry_wait(failures: int, first: float, jitter: float) -> float:
 
 
 def outcome(
+    *,
     is_accepted: bool,
     retry_after: float | None,
     failures: int,
@@ -20793,10 +20794,17 @@ def _format_exchange(
     return "\n\n".join(redact(part.replace("\r\n", "\n")) for part in (head, body)).rstrip()
 
 
-def transcript(
+class Transcript(NamedTuple):
+    """The beginnings of what was sent and answered, as people read them, without secrets."""
+
+    sent: str
+    answered: str
+
+
+def make_transcript(
     redact: Callable[[str], str], sent: Request | Mail, answer: Answer | None
-) -> tuple[str, str]:
-    """The beginnings of what was sent and of what was answered, as people read them, without secrets."""
+) -> Transcript:
+    """Returns what people read of a message and its answer; ``redact`` masks secrets."""
     if isinstance(sent, Request):
         body = (sent.body or b"")[: 2 * SENT_LIMIT].decode("utf-8", "replace")
         text = _format_exchange(redact, f"{sent.method} {sent.url}", sent.headers.items(), body)
@@ -20815,7 +20823,7 @@ def transcript(
         answer.headers.items(),
         answer.text(),
     )
-    return text[:SENT_LIMIT], (answered or "")[: 2 * KIB]
+    return Transcript(text[:SENT_LIMIT], (answered or "")[: 2 * KIB])
 
 
 def delivery_error(
@@ -20837,16 +20845,42 @@ def delivery_error(
 # with recorded outcomes.
 
 
+_LONGEST_SPACING = 10  # seconds; no kind of destination wants its messages further apart
+_LONGEST_PAUSE = 1.1 * DAY  # that a receiver can ask for
+
+
 def seconds_since_boot() -> float:
-    """Of a clock that nobody sets; where there is such a one, of one that goes on while the machine sleeps."""
+    """Returns the time of a clock that nobody sets; if possible one that runs while the machine sleeps."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
 
 
+class Posted(NamedTuple):
+    """How sending a message went; secrets are masked."""
+
+    transcript: Transcript
+    answer: Answer | None  # as it came, with its secrets
+    error: str | None  # None: the receiver accepted the message
+
+
+def _is_urgent(batch: Iterable[Delivery]) -> bool:
+    """Whether a delivery names a CVE."""
+    return any(delivery.body.get("cve") for delivery in batch)
+
+
+def _shows_away(delivery: Delivery, posted: Posted, retry_after: float) -> bool:
+    """Whether a destination is away: nothing would have arrived there, not this message alone."""
+    if posted.error is None or not makes_away(delivery):
+        return False
+    return posted.answer is None or is_receivers_fault(posted.answer.status, retry_after)
+
+
 class Courier(Worker):
-    """Sends deliveries. ``post``, ``clock``, ``jitter`` (in [0, 1)) and ``steady``, a clock that nobody sets,
-    are for tests to choose."""
+    """Sends deliveries, and retries what fails.
+
+    Tests choose ``post``, ``clock``, ``jitter`` (in [0, 1)) and ``steady``, a clock that nobody sets.
+    """
 
     _WORKERS = 24
     _BATCH = 50  # deliveries of one destination that are claimed at once
@@ -20858,6 +20892,7 @@ class Courier(Worker):
         post: Callable[[Request | Mail, bool], Answer],
         settings: Settings,
         clock: Callable[[], float] = time.time,
+        *,
         jitter: Callable[[], float] = random.random,
         kinds: Kinds = KINDS,
         steady: Callable[[], float] = seconds_since_boot,
@@ -20873,15 +20908,18 @@ class Courier(Worker):
             clock=clock,
             jitter=jitter,
         )
-        self.post, self._kinds = post, kinds
-        self._steady, self._clock_watch = steady, ClockWatch()
+        self.post = post
+        self._kinds = kinds
+        self._steady = steady
+        self._clock_watch = ClockWatch()
         self._upkeep = Pace(1, MINUTE)  # on the monotonic clock
-        self._no_upkeep_until = (
-            -math.inf
-        )  # on that of ``steady``: nothing is old as a clock was set
-        # By destination, when the next message may be sent to it, and when it was served last.
-        self._free_at, self._served_at = Recent[str, float](10_000), Recent[str, float](10_000)
-        self._settings, self._digest_hour = settings, settings.digest_hour
+        # On that of ``steady``: nothing counts as old for a time after the clock was set.
+        self._no_upkeep_until = -math.inf
+        # By destination: when it may be sent the next message, and when it was served last.
+        self._free_at = Recent[str, float](10_000)
+        self._served_at = Recent[str, float](10_000)
+        self._settings = settings
+        self._digest_hour = settings.digest_hour
 
     def configure(self, settings: Settings) -> None:
         self._settings = settings
@@ -20890,33 +20928,34 @@ class Courier(Worker):
             self._digest_hour = settings.digest_hour
 
     def send_due(self) -> list[tuple[Delivery, Outcome]]:
-        """Send what is due, without threads, until nothing is due; what was attempted and how it went."""
-        made: list[tuple[Delivery, Outcome]] = []
+        """Sends what is due, without threads, until nothing is; returns each attempt and how it went."""
+        attempted = list[tuple[Delivery, Outcome]]()
         self._report()
-        while not self._stopping.is_set() and (due := self.due_destinations()):
+        while not self._stopping.is_set():
+            due = self.due_destinations()
+            if not due:
+                break
             first = min((job.id for job in due), key=self._pause)
-            if (
-                self._pause(first) > 10
-            ):  # longer than any kind's spacing: a receiver asks for patience
+            if self._pause(first) > _LONGEST_SPACING:  # a receiver has asked for it
                 break
             self._stopping.wait(self._pause(first))
             with self._renewing(lambda: [first]):
-                made += self._serve(first)
-        return made
+                attempted += self._serve(first)
+        return attempted
 
     def due_destinations(self) -> list[Job]:
-        """Returns the destinations that something is due at, after all of it was decided and bound."""
-        now, outbox = self._clock(), self.store.outbox
-        changed = outbox.changed()
-        if changed:
+        """Returns the destinations where something is due, once all changes are decided and digests bound."""
+        now = self._clock()
+        outbox = self.store.outbox
+        if changed := outbox.changed():
             outbox.record_due_times([
                 (delivery, self._due_again(delivery, now)) for delivery in self._beating(changed)
             ])
         if held := outbox.held(now):
             outbox.release_held({delivery.id: reason_to_skip(delivery) for delivery in held}, now)
-        ended = now - RETRY_WINDOW
-        outbox.bind_digests(now, ended)
-        return outbox.due_destinations(now, self._kinds, ended)
+        retries_ended_at = now - RETRY_WINDOW
+        outbox.bind_digests(now, retries_ended_at)
+        return outbox.due_destinations(now, self._kinds, retries_ended_at)
 
     def try_out(
         self,
@@ -20924,19 +20963,23 @@ class Courier(Worker):
         account: Account,
         body: Mapping[str, Any],
         url: str,
+        *,
         settings: Settings | None = None,
-    ) -> tuple[str, str, str | None]:
-        """``transcript`` of a test message, and what is wrong if anything is. ``settings``: others than those
-        in use, to try before they are saved. Raises Invalid."""
+    ) -> tuple[Transcript, str | None]:
+        """Sends a test message at once, and returns its transcript and what went wrong, if anything did.
+
+        ``settings``: others than those in use, to try them before they are saved. Raises Invalid.
+        """
         if settings:
-            other = Courier(self.store, Fetcher(settings).post, settings, kinds=self._kinds)
-            return other.try_out(destination, account, body, url)
+            fetcher = Fetcher(settings)
+            courier = Courier(self.store, fetcher.post, settings, kinds=self._kinds)
+            return courier.try_out(destination, account, body, url)
         now = self._clock()
         test = Delivery(make_id(), destination, account, body, url, "release", 0, now)
-        sent, answered, _, error = self._post([test], now)
-        if not error:
+        posted = self._post([test], now)
+        if not posted.error:
             self.store.outbox.probe_now(destination.id)
-        return sent, answered, error
+        return posted.transcript, posted.error
 
     def _turn(self) -> float:
         self._follow_clock()
@@ -20947,7 +20990,7 @@ class Courier(Worker):
         return self._hand_out()
 
     def _follow_clock(self) -> None:
-        """Move what waits where the clock was set, and delete nothing for an hour: it may be set back."""
+        """Moves what waits when the clock was set, and deletes nothing for an hour: it may be set back."""
         jump = self._clock_watch.jump(self._clock(), self._steady())
         if jump:
             log.warning("clock: it was set by %s", pluralize(round(jump.seconds / HOUR), "hour"))
@@ -20955,27 +20998,45 @@ class Courier(Worker):
             self.store.follow_clock(jump)
 
     def _report(self) -> None:
-        """Notify accounts of their destinations that have failed for days, by their others. Send the reports
-        that are due on what is behind, and the reminders of what was snoozed."""
-        now, store = self._clock(), self.store
-        for failing in self._beating(store.destinations.failing()):
-            account = store.accounts.get(failing.account_id)
-            if account and not failing.alert_sent and has_failed_for_days(failing, now):
-                event = destination_event(
-                    failing, account, store.destinations.of_account(account.id), now, self._settings
-                )
-                if event.recipients:
-                    store.outbox.send(event, "alert", failing)
-        for destination in self._beating(store.destinations.with_report()):
-            account = store.accounts.get(destination.account_id)
-            since = destination.reported_at or now
-            if account and next_boundary(destination.report, since, account, self._settings) <= now:
-                behind = store.projects.with_updates(account.id, with_all=False)
+        """Sends what no release causes: alerts, reports and reminders."""
+        now = self._clock()
+        self._send_alerts(now)
+        self._send_reports(now)
+        self._send_reminders(now)
+
+    def _send_alerts(self, now: float) -> None:
+        """Notifies accounts of their destinations that have failed for days, at their other destinations."""
+        destinations = self.store.destinations
+        for failing in self._beating(destinations.failing()):
+            account = self.store.accounts.get(failing.account_id)
+            is_due = not failing.alert_sent and has_failed_for_days(failing, now)
+            if account is None or not is_due:
+                continue
+            possible = destinations.of_account(account.id)
+            event = destination_event(failing, account, possible, now, self._settings)
+            if event.recipients:
+                self.store.outbox.send(event, "alert", failing)
+
+    def _send_reports(self, now: float) -> None:
+        """Sends the reports that are due on what is behind."""
+        for destination in self._beating(self.store.destinations.with_report()):
+            account = self.store.accounts.get(destination.account_id)
+            if account is None:
+                continue
+            reported_at = destination.reported_at or now
+            due_at = next_boundary(destination.report, reported_at, account, self._settings)
+            if due_at <= now:
+                behind = self.store.projects.with_updates(account.id, with_all=False)
                 report = report_event(destination, account, behind, now, self._settings)
-                store.outbox.send(report, "report", destination)
-        for project in self._beating(store.projects.snooze_ended(now)):
-            for subscriber in store.projects.subscribers(project.source_id, project.id):
-                store.outbox.send(reminder(subscriber, now, self._settings), "reminder", project)
+                self.store.outbox.send(report, "report", destination)
+
+    def _send_reminders(self, now: float) -> None:
+        """Sends the reminders of projects whose snooze has ended."""
+        projects = self.store.projects
+        for project in self._beating(projects.snooze_ended(now)):
+            for subscriber in projects.subscribers(project.source_id, project.id):
+                event = reminder(subscriber, now, self._settings)
+                self.store.outbox.send(event, "reminder", project)
 
     def _due_again(self, delivery: ChangedDelivery, now: float) -> Recipient | None:
         """Returns when a delivery is due now; None: as before, also where a fact cannot be read."""
@@ -20984,32 +21045,41 @@ class Courier(Worker):
         return None
 
     def _pause(self, destination_id: str) -> float:
-        """Seconds until a destination may be sent the next message: as its kind or its Retry-After asks."""
+        """Returns the seconds until a destination may be sent the next message.
+
+        Its kind and its Retry-After decide that.
+        """
         wait = self._free_at.get(destination_id, 0.0) - self._clock()
-        return (
-            wait if 0 < wait <= 1.1 * DAY else 0.0
-        )  # more was asked for before the clock was set back
+        # A longer wait was asked for before the clock was set back.
+        return wait if 0 < wait <= _LONGEST_PAUSE else 0.0
 
     def _hand_out(self) -> float:
-        """Have workers serve the free destinations that have something due, accounts in turn, of each the
-        longest waiting first; seconds until more may be due."""
-        due = self.due_destinations()
-        pauses = {job.id: pause for job in due if (pause := self._pause(job.id))}
-        waiting = sorted(
-            (job for job in due if job.id not in pauses),
-            key=lambda job: self._served_at.get(job.id, 0.0),
-        )
-        # Of those that fail, whose jobs have one host, at most half of the pool.
+        """Has workers serve the free destinations that have something due; returns when more may be due.
+
+        That is in seconds. Accounts take turns; of each account the one that waits longest is first.
+        """
+        waiting = list[Job]()
+        pauses = list[float]()
+        for job in self.due_destinations():
+            pause = self._pause(job.id)
+            if pause:
+                pauses.append(pause)
+            else:
+                waiting.append(job)
+        waiting.sort(key=lambda job: self._served_at.get(job.id, 0.0))
+        # Jobs of destinations that fail have one host, and so at most half of the pool.
         self._offer_jobs(waiting, per_host=(self._WORKERS + 1) // 2)
-        return min([self._idle_seconds, *pauses.values()])
+        return min([self._idle_seconds, *pauses])
 
     def _perform(self, job: Job) -> bool:
         self._served_at[job.id] = time.monotonic()
         return self._serve_alone(job.id)
 
     def _serve_alone(self, destination_id: str) -> bool:
-        """Serve a destination; whether anything was attempted. What raises here would raise again at once, so
-        it is left alone for a time."""
+        """Serves a destination, and returns whether anything was attempted.
+
+        What raises here would raise again at once, so the destination is left alone for a time.
+        """
         attempted = list[tuple[Delivery, Outcome]]()
         try:
             attempted = self._serve(destination_id)
@@ -21022,13 +21092,13 @@ class Courier(Worker):
         return bool(attempted)
 
     def _serve(self, destination_id: str) -> list[tuple[Delivery, Outcome]]:
-        """Attempt what is due at a destination, in its order, until the turn is over; how it went."""
-        attempted: list[tuple[Delivery, Outcome]] = []
+        """Attempts what is due at a destination, in its order, until the turn is over; returns how it went."""
+        attempted = list[tuple[Delivery, Outcome]]()
         is_failing = False  # as the store knows it
         ends_at = time.monotonic() + self._TURN
         try:
             for batch in self._claimed(destination_id):
-                if attempted == []:
+                if not attempted:
                     is_failing = batch[0].destination.failing_since is not None
                 outcomes = self.attempt(batch)
                 if self._stopping.is_set() and outcomes[0].error:
@@ -21044,36 +21114,46 @@ class Courier(Worker):
         return attempted
 
     def _claimed(self, destination_id: str) -> list[list[Delivery]]:
-        """Returns what is due at a destination, as it goes out together, but for what quiet hours put off."""
+        """Claims what is due at a destination; returns what is sent now, each digest as one list.
+
+        What quiet hours put off is recorded as that.
+        """
         now = self._clock()
-        batches: dict[str, list[Delivery]] = {}
-        for delivery in self.store.outbox.claim(
+        claimed = self.store.outbox.claim(
             destination_id, self._BATCH, self._claimant, now, now - RETRY_WINDOW
-        ):
+        )
+        batches = dict[str, list[Delivery]]()
+        for delivery in claimed:
             batches.setdefault(delivery.digest_id or delivery.id, []).append(delivery)
-        sent_now, later = list[list[Delivery]](), dict[str, float]()
+        sent_now = list[list[Delivery]]()
+        put_off = dict[str, float]()
         for batch in batches.values():
             until = self._put_off_until(batch, now)
             if until is None:
                 sent_now.append(batch)
             else:
-                later |= {delivery.id: until for delivery in batch}
-        if later:
-            self.store.outbox.put_off(later)
+                put_off |= {delivery.id: until for delivery in batch}
+        if put_off:
+            self.store.outbox.put_off(put_off)
         return sent_now
 
     @staticmethod
     def _put_off_until(batch: Sequence[Delivery], now: float) -> float | None:
-        """As of ``put_off_until``; hours that cannot be read put nothing off."""
-        is_urgent = any(delivery.body.get("cve") for delivery in batch)
+        """Returns until when quiet hours put a batch off, as ``put_off_until``.
+
+        Hours that cannot be read put nothing off.
+        """
         with logged(f"delivery {batch[0].id}"):
-            return put_off_until(batch[0], now, is_urgent=is_urgent)
+            return put_off_until(batch[0], now, is_urgent=_is_urgent(batch))
         return None
 
     @staticmethod
     def _log_attempt(delivery: Delivery, result: Outcome, *, is_failing: bool) -> None:
-        """Log what was sent, and when a destination begins and ends to fail: of one that is away for days
-        not each attempt. ``is_failing``: whether the attempt before has failed."""
+        """Logs what was sent, and when a destination begins and ends to fail.
+
+        Of one that is away for days not each attempt is a warning. ``is_failing``: whether the attempt
+        before has failed.
+        """
         destination = f"{delivery.destination.id} ({delivery.destination.name})"
         if not result.error:
             if is_failing:
@@ -21087,14 +21167,16 @@ class Courier(Worker):
             log.warning("destination %s: failing, will be retried: %s", destination, result.error)
 
     def _record(self, destination_id: str, outcomes: Sequence[Outcome]) -> None:
-        """Record outcomes and end the turn, as soon as the store can be written; a command gives up after a
-        while. Where the store cannot hold what came back, an error of ours stands instead."""
+        """Records outcomes and ends the turn, as soon as the store can be written.
+
+        A command gives up after a while. What the store cannot hold is recorded as an error of ours.
+        """
         ends_at = math.inf if self._thread else time.monotonic() + 3 * LEASE
-        plain = [
+        without_answers = [
             dataclasses.replace(
-                one, status=None, error=INTERNAL_ERROR, address=None, answer=None, sent=""
+                result, status=None, error=INTERNAL_ERROR, address=None, answer=None, sent=""
             )
-            for one in outcomes
+            for result in outcomes
         ]
         while True:
             try:
@@ -21104,105 +21186,142 @@ class Courier(Worker):
                 if self._stopping.wait(1) or time.monotonic() > ends_at:
                     raise
             except (sqlite3.Error, ValueError, OverflowError):
-                if outcomes == plain:
+                if outcomes == without_answers:
                     raise
                 log.exception("destination %s: the outcomes cannot be recorded", destination_id)
-                outcomes = plain
+                outcomes = without_answers
 
     def attempt(self, batch: Sequence[Delivery]) -> list[Outcome]:
-        """Send once what goes out together; how it went, for each delivery: a fault is an outcome."""
-        first, now, began_at = batch[0], self._clock(), time.monotonic()
+        """Sends once what goes out together, and returns how it went, for each delivery.
+
+        A fault is an outcome, never an exception.
+        """
+        now = self._clock()
+        began_at = time.monotonic()
         try:
             result = self._attempt(batch, now)
         except Exception:
             # Ours: it costs this delivery an attempt, and is backed off like a receiver's.
-            log.exception("delivery %s: attempt failed", first.id)
-            since = retries_began_at(first, now)
-            state, wait = outcome(
-                False, None, first.attempts + 1, self._settings.retry_first, now - since, 0.0
-            )
-            result = Outcome(
-                attempted_at=now,
-                status=None,
-                error=INTERNAL_ERROR,
-                duration=time.monotonic() - began_at,
-                address=None,
-                answer=None,
-                delivery_id=first.id,
-                state=state,
-                next_attempt_at=now + wait,
-                started_at=since,
-            )
-        return [
-            result,
-            *(
-                dataclasses.replace(result, delivery_id=other.id, sent="", is_with_another=True)
-                for other in batch[1:]
-            ),
+            log.exception("delivery %s: attempt failed", batch[0].id)
+            result = self._internal_error(batch[0], now, duration=time.monotonic() - began_at)
+        with_it = [
+            dataclasses.replace(result, delivery_id=delivery.id, sent="", is_with_another=True)
+            for delivery in batch[1:]
         ]
+        return [result, *with_it]
 
     def _attempt(self, batch: Sequence[Delivery], now: float) -> Outcome:
-        """How it went, for the first delivery. Secrets are masked."""
-        first, began_at, sent, answer = batch[0], time.monotonic(), "", None
-        destination = first.destination
+        """Sends a batch, and returns how it went, for its first delivery; secrets are masked."""
+        destination = batch[0].destination
+        began_at = time.monotonic()
         try:
-            sent, _, answer, error = self._post(batch, now)
+            posted = self._post(batch, now)
         except Invalid as problem:  # such as an account's mail address
-            error = str(problem)
-        if every := self._kinds[destination.kind].every:
-            self._free_at[destination.id] = self._clock() + every
+            posted = Posted(Transcript("", ""), None, str(problem))
+        if spacing := self._kinds[destination.kind].every:
+            self._free_at[destination.id] = self._clock() + spacing
+        return self._outcome(batch, posted, now, duration=time.monotonic() - began_at)
+
+    def _outcome(
+        self, batch: Sequence[Delivery], posted: Posted, now: float, *, duration: float
+    ) -> Outcome:
+        """Returns what an attempt makes of the first delivery of a batch, and whether its destination is away."""
+        delivery = batch[0]
+        answer = posted.answer
         retry_after = wait_requested(answer, now) if answer else 0.0
-        is_away = error is not None and makes_away(first)
-        if answer:
-            is_away = is_away and is_receivers_fault(answer.status, retry_after)
-        failures = max(first.attempts, destination.probes if is_away else 0) + 1
-        since = retries_began_at(first, now)
+        is_away = _shows_away(delivery, posted, retry_after)
+        failures = max(delivery.attempts, delivery.destination.probes if is_away else 0) + 1
+        began_at = retries_began_at(delivery, now)
         jitter = self._jitter()
         state, wait = outcome(
-            error is None, retry_after, failures, self._settings.retry_first, now - since, jitter
+            is_accepted=posted.error is None,
+            retry_after=retry_after,
+            failures=failures,
+            first=self._settings.retry_first,
+            age=now - began_at,
+            jitter=jitter,
         )
-        is_urgent = any(delivery.body.get("cve") for delivery in batch)
-        facts = DueFacts(now, destination.kind, is_urgent=is_urgent, wait=wait)
-        probe_wait = max(retry_wait(failures, self._settings.retry_first, jitter), retry_after)
-        return Outcome(
+        facts = DueFacts(now, delivery.destination.kind, is_urgent=_is_urgent(batch), wait=wait)
+        result = Outcome(
             attempted_at=now,
-            status=answer.status if answer else None,
-            error=error and without_controls(error),
-            duration=time.monotonic() - began_at,
-            address=answer.address if answer else None,
-            answer=redactor(destination, self._kinds)(answer.text())[:KIB] if answer else None,
-            delivery_id=first.id,
+            status=None,
+            error=posted.error and without_controls(posted.error),
+            duration=duration,
+            address=None,
+            answer=None,
+            delivery_id=delivery.id,
             state=state,
-            next_attempt_at=due_time(facts, first.account, self._settings).due_at,
-            sent=sent,
-            started_at=since,
-            is_away=is_away,
-            probe_at=now + probe_wait if is_away else None,
-            asked_until=now + retry_after if is_away and retry_after else None,
+            next_attempt_at=due_time(facts, delivery.account, self._settings).due_at,
+            sent=posted.transcript.sent,
+            started_at=began_at,
+        )
+        if answer:
+            result = self._with_answer(result, delivery.destination, answer)
+        if is_away:
+            wait = max(retry_wait(failures, self._settings.retry_first, jitter), retry_after)
+            asked_until = now + retry_after if retry_after else None
+            result = dataclasses.replace(
+                result, is_away=True, probe_at=now + wait, asked_until=asked_until
+            )
+        return result
+
+    def _with_answer(self, result: Outcome, destination: Destination, answer: Answer) -> Outcome:
+        """Returns an outcome with what the receiver answered, without secrets."""
+        text = redactor(destination, self._kinds)(answer.text())
+        return dataclasses.replace(
+            result, status=answer.status, address=answer.address, answer=text[:KIB]
         )
 
-    def _post(
-        self, batch: Sequence[Delivery], now: float
-    ) -> tuple[str, str, Answer | None, str | None]:
-        """``transcript`` of it, the answer if one came, and what is wrong if anything is, secrets masked."""
-        destination, is_of_admin = batch[0].destination, batch[0].account.is_admin
-        redact, make = redactor(destination, self._kinds), self._kinds[destination.kind].make
-        request, answer = make(Message(batch, self._settings, now)), None
+    def _internal_error(self, delivery: Delivery, now: float, *, duration: float) -> Outcome:
+        """Returns what an attempt makes of a delivery in which a bug of ours raised."""
+        began_at = retries_began_at(delivery, now)
+        state, wait = outcome(
+            is_accepted=False,
+            retry_after=None,
+            failures=delivery.attempts + 1,
+            first=self._settings.retry_first,
+            age=now - began_at,
+            jitter=0.0,
+        )
+        return Outcome(
+            attempted_at=now,
+            status=None,
+            error=INTERNAL_ERROR,
+            duration=duration,
+            address=None,
+            answer=None,
+            delivery_id=delivery.id,
+            state=state,
+            next_attempt_at=now + wait,
+            started_at=began_at,
+        )
+
+    def _post(self, batch: Sequence[Delivery], now: float) -> Posted:
+        """Sends a batch as one message, again where a chat of Telegram has moved. Raises Invalid."""
+        destination = batch[0].destination
+        is_of_admin = batch[0].account.is_admin
+        redact = redactor(destination, self._kinds)
+        make_request = self._kinds[destination.kind].make
+        request = make_request(Message(batch, self._settings, now))
+        answer: Answer | None = None
         try:
             answer = self.post(request, is_of_admin)
             if chat := migrated_to(destination.kind, answer):
-                settings = {**destination.settings, "chat": chat}
-                self.store.destinations.move_chat(
-                    destination.id, destination.settings["chat"], chat
-                )
-                destination = dataclasses.replace(destination, settings=settings)
-                there = [dataclasses.replace(one, destination=destination) for one in batch]
-                request = make(Message(there, self._settings, now))
+                moved_batch = self._move_chat(batch, chat)
+                request = make_request(Message(moved_batch, self._settings, now))
                 answer = self.post(request, is_of_admin)
             error = delivery_error(destination.kind, answer, redact, self._kinds)
         except Unreachable as failure:
-            answer, error = None, redact(str(failure))
-        return *transcript(redact, request, answer), answer, error
+            answer = None
+            error = redact(str(failure))
+        return Posted(make_transcript(redact, request, answer), answer, error)
+
+    def _move_chat(self, batch: Sequence[Delivery], chat: str) -> list[Delivery]:
+        """Records that a destination's chat has another id now; returns the deliveries as they go there."""
+        before = batch[0].destination
+        self.store.destinations.move_chat(before.id, before.settings["chat"], chat)
+        destination = dataclasses.replace(before, settings={**before.settings, "chat": chat})
+        return [dataclasses.replace(delivery, destination=destination) for delivery in batch]
 
 
 # == forms =====================================================================
@@ -22676,7 +22795,7 @@ class Context:
     refusal_of: Callable[[str, bool], str | None]
     refused_tokens: Mapping[str, tuple[str, float]]
     outages: Mapping[str, str]
-    try_out: Callable[..., tuple[str, str, str | None]]  # as Courier's
+    try_out: Callable[..., tuple[Transcript, str | None]]  # as Courier's
     containers: Callable[[Account], int]  # as Service's, and the next
     read_containers: Callable[[Account], None]
     health: Callable[[], dict[str, str]]
@@ -28777,10 +28896,11 @@ def _tried(
     """What a page shows of a test; ``settings``: others than those in use. Raises Invalid, TooMany."""
     with visit.context.turn(visit.account.id):
         _count_test(visit)
-        sent, reply, error = visit.context.try_out(
-            destination, visit.account, *sample_event(visit.account), settings
+        transcript, error = visit.context.try_out(
+            destination, visit.account, *sample_event(visit.account), settings=settings
         )
-    exchange = {"fold": "Request and answer", "text": f"{sent}\n\n{reply or 'No answer.'}"}
+    text = f"{transcript.sent}\n\n{transcript.answered or 'No answer.'}"
+    exchange = {"fold": "Request and answer", "text": text}
     said = {"faults": [f"Failed: {error}"]} if error else {"flash": "Test delivered."}
     return {"above": [exchange], **said}
 
@@ -32478,8 +32598,9 @@ def destination_test(
         else dataclasses.replace(new_destination(account.id, args.kind), name="test")
     )
     tried = changed_destination(run.call, before)
-    request, reply, error = service.courier.try_out(tried, account, *sample_event(account))
-    print(printable(request + (f"\n\n-- {reply}" if reply else ""), "\n"))
+    transcript, error = service.courier.try_out(tried, account, *sample_event(account))
+    answered = f"\n\n-- {transcript.answered}" if transcript.answered else ""
+    print(printable(transcript.sent + answered, "\n"))
     if error:
         raise Invalid(f"{args.kind} {tried.name}: {error}")
 

@@ -591,7 +591,7 @@ class World:
             post or self.service.fetcher.post,
             settings or self.service.settings,
             clock,
-            jitter,
+            jitter=jitter,
         )
 
     def tracker(self, settings: rt.Settings, clock: Callable[[], float] = time.time) -> rt.Tracker:
@@ -1356,7 +1356,6 @@ NOT_PLAIN_YET = {
     "rules",
     "tracker",
     "notifications",
-    "courier",
     "forms",
     "api",
     "transfer",
@@ -18626,8 +18625,10 @@ def test_delivery_outcome_retries_with_backoff_and_jitter():
         (False, 1e5, 1, 0, "pending", 1e5),
         (False, None, 21, 246690, "failed", 0),
     ]:
-        assert rt.outcome(is_accepted, retry_after, failures, 30.0, age, 0.0) == (state, wait)
-    assert 32.9 < rt.outcome(False, None, 1, 30.0, 0.0, 0.999)[1] < 33.0
+        facts = {"is_accepted": is_accepted, "retry_after": retry_after, "failures": failures}
+        assert rt.outcome(**facts, first=30.0, age=age, jitter=0.0) == (state, wait)
+    facts = {"is_accepted": False, "retry_after": None, "failures": 1}
+    assert 32.9 < rt.outcome(**facts, first=30.0, age=0.0, jitter=0.999)[1] < 33.0
 
 
 SLACK_HOOK = "https://hooks.slack.com/services/T01234567/B01234567/PLANTEDslackhook0123456x"
@@ -20441,7 +20442,7 @@ def test_redaction_hides_what_a_receiver_repeats_of_a_secret(world, listen):
                 assert not shown_of(one, redact(text)) and not shown_of(
                     urllib.parse.unquote(one), redact(text)
                 ), (place, redact(text))
-        for shown in rt.transcript(
+        for shown in rt.make_transcript(
             redact,
             sent,
             answer_of((403, {"path": sent.url, "headers": list(sent.headers.values())})),
@@ -21280,8 +21281,8 @@ def test_smtp_password_is_redacted_everywhere(mail_server, world_with, trusted, 
         world = world_with(smtp_url=server.url(f"{user}:{urllib.parse.quote(password, safe='')}@"))
         put_release(world, mailbox(world))
         ((_, outcome),) = world.courier().send_due()
-        tried = world.service.courier.try_out(mailbox(world), world.account, EVENT, "")
-        shown = f"{outcome.error} {outcome.answer} {caplog.text} {tried[2]} {tried[1]}"
+        transcript, error = world.service.courier.try_out(mailbox(world), world.account, EVENT, "")
+        shown = f"{outcome.error} {outcome.answer} {caplog.text} {error} {transcript.answered}"
         assert (
             outcome.state == "pending"
             and user in shown
@@ -21383,7 +21384,7 @@ def test_delivery_retries_with_backoff_for_three_days(world):
 
     world.store.database.clock = clock
     put_event(world, world.track("github", "o/p"), "1.0", world.webhook("http://127.0.0.1:9/"))
-    courier = rt.Courier(world.store, post, world.service.settings, clock, lambda: 0.0)
+    courier = rt.Courier(world.store, post, world.service.settings, clock, jitter=lambda: 0.0)
     for round_ in (1, 2):
         began = clock.now
         times.clear()
@@ -21426,7 +21427,7 @@ def test_clock_that_is_set_gives_nothing_up_that_waits(world):
     hook = world.webhook("http://127.0.0.1:9/hook")
     put_event(world, world.track("github", "o/p"), "1.0", hook)
     settings = world.service.settings
-    courier = rt.Courier(world.store, post, settings, clock, lambda: 0.0, steady=steady)
+    courier = rt.Courier(world.store, post, settings, clock, jitter=lambda: 0.0, steady=steady)
     for _ in range(rt.RETRY_MIN_ATTEMPTS):
         courier.send_due()
         clock.now += max(0, states()["hook"][1]) + 1
@@ -23126,7 +23127,7 @@ def test_who_corrects_a_destination_does_not_wait_for_its_next_probe(world, list
         world.store.destinations.save(dataclasses.replace(stored, settings=settings))
     elif way == "test message":
         body = json.loads(sql(world.store, "SELECT body FROM event LIMIT 1")[0][0])
-        assert courier.try_out(stored, world.account, body, "")[2] is None
+        assert courier.try_out(stored, world.account, body, "")[1] is None
     else:
         (entry,) = [
             one for one in world.store.outbox.history(world.account.id) if one.version == "1.1"
