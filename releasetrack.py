@@ -31474,12 +31474,15 @@ def argument(
     name: str,
     about: str | None = None,
     shape: str | None = None,
+    *,
     read: Callable[[str], Any] = str,
     choices: Collection[str] = (),
     **options: Any,
 ) -> Argument:
-    """An argument of a command, and of what shape its value is; a positional one is shown in capitals.
-    ``read``: its ValueError says what is expected."""
+    """An argument of a command, and of what shape its value is.
+
+    A positional one is shown in capitals. ``read``: its ValueError says what is expected.
+    """
 
     def parse(text: str) -> Any:
         try:
@@ -31498,46 +31501,52 @@ def argument(
     return (name,), {"help": about, "metavar": shape, "type": parse, **options}
 
 
-def switch(name: str, about: str, field: str | None = None, value: bool = True) -> Argument:
-    """A flag without a value; one that sets a ``field`` to ``value`` leaves None where it is not given."""
+def switch(name: str, about: str, field: str | None = None, *, sets_to: bool = True) -> Argument:
+    """A flag without a value; one that sets a ``field`` leaves None there where it is not typed."""
     return (name,), {
         "help": about,
         "action": "store_const",
-        "const": value,
+        "const": sets_to,
         "dest": field,
         "default": None if field else False,
     }
 
 
-def given_often(name: str, about: str, shape: str, **options: Any) -> Argument:
+def repeatable(name: str, about: str, shape: str, **options: Any) -> Argument:
+    """A flag that may be typed several times."""
     return argument(name, f"{about} (repeatable)", shape, action="append", **options)
+
+
+def _value_of(value_type: ValueType, text: str) -> Any:
+    """The value that a flag's text means, as in JSON. Raises ValueError."""
+    value = value_type.from_text(text)
+    value_type.read(value)
+    return value
+
+
+def _switches_of(option: Option, flag: str, opposite: str) -> tuple[Argument, Argument]:
+    """The flags of an option that is either on or off."""
+    about_on = option.type.choices["yes"] or option.about
+    about_off = option.type.choices["no"] or f"the opposite of {flag}"
+    return (
+        switch(flag, about_on, option.name),
+        switch(opposite, about_off, option.name, sets_to=False),
+    )
 
 
 def flags_of(options: Iterable[Option]) -> Iterator[Argument]:
     """The flags of options. Their values are JSON."""
-
-    def read(kind: ValueType, text: str) -> Any:
-        value = kind.from_text(text)
-        kind.read(value)
-        return value
-
     for option in options:
-        flag, *opposite = option.all_flags
-        if opposite:
-            yield switch(flag, option.type.choices["yes"] or option.about, option.name)
-            yield switch(
-                opposite[0],
-                option.type.choices["no"] or f"the opposite of {flag}",
-                option.name,
-                False,
-            )
+        flag, *opposites = option.all_flags
+        if opposites:
+            yield from _switches_of(option, flag, opposites[0])
         else:
             yield argument(
                 flag,
                 option.about,
-                option.shape or "TEXT",
-                functools.partial(read, option.type),
-                () if option.shape else option.type.choices,
+                shape=option.shape or "TEXT",
+                read=functools.partial(_value_of, option.type),
+                choices=() if option.shape else option.type.choices,
                 dest=option.name,
             )
 
@@ -31549,34 +31558,32 @@ _YES = switch("--yes", "do not ask for confirmation")
 
 
 class Command(Value):
-    """A command. ``function``: of attributes of an Invocation, by name; ``_show`` prints what it returns."""
+    """A command, by its function, whose parameters are attributes of an Invocation."""
 
     about: str
-    function: Callable[..., Any]
+    function: Callable[..., Any]  # _show prints what it returns
     own: tuple[Argument, ...] = ()
     columns: str = ""  # as of _show_rows, if it returns rows
-    said: str = ""  # what is printed instead, of its Invocation and what it returned, as "answer"
-    sure: str = ""  # what is asked before
+    message: str = ""  # printed instead; a format of the Invocation, "run", and the "answer"
+    question: str = ""  # asked before, as a format of the Invocation
     example: str = ""  # of its own flags, of which it needs one at least
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
         """Its own, and those that all of its kind have."""
         names = {*inspect.signature(self.function).parameters}
-        is_of_account = (
-            names & {"account", "call", "project", "destination"} and _EMAIL not in self.own
-        )
-        more = [_ACCOUNT] if is_of_account else []
-        return (
-            *more,
-            *self.own,
-            *([_JSON] if self.columns else []),
-            *([_YES] if self.sure else []),
-        )
+        arguments = [*self.own]
+        if names & {"account", "call", "project", "destination"} and _EMAIL not in self.own:
+            arguments.insert(0, _ACCOUNT)
+        if self.columns:
+            arguments.append(_JSON)
+        if self.question:
+            arguments.append(_YES)
+        return tuple(arguments)
 
     @property
     def flags(self) -> dict[str, str]:
-        """Its own flags by the names that its Invocation has what they give under."""
+        """Its own flags, by the names that the Invocation has their values under."""
         return {
             options.get("dest") or name[2:].replace("-", "_"): name
             for (name,), options in reversed(self.own)
@@ -31587,29 +31594,27 @@ class Command(Value):
 COMMANDS: dict[str, Command] = {}
 
 
-def command(*arguments: Argument, **more: str) -> Callable[[Handler], Handler]:
+def command(*arguments: Argument, **texts: str) -> Callable[[Handler], Handler]:
     """Enter a command under the function's name, ``account_add`` as ``account add``."""
 
     def enter(function: Handler) -> Handler:
-        COMMANDS[function.__name__.rstrip("_").replace("_", " ")] = Command(
-            function.__doc__ or "", function, arguments, **more
-        )
+        name = function.__name__.rstrip("_").replace("_", " ")
+        COMMANDS[name] = Command(function.__doc__ or "", function, arguments, **texts)
         return function
 
     return enter
 
 
-def _one_of(what: str, name: str, known: Mapping[str, Any]) -> Any:
-    """What is known under the name. Raises Invalid."""
-    if name not in known:
-        there_are = (
-            "known: " + ", ".join(one or "''" for one in known) if known else "there are none yet"
-        )
-        raise Invalid(
-            f"there is no {what} {name or repr(name)}"
-            + (did_you_mean(name, known) or f"; {there_are}")
-        )
-    return known[name]
+def _entry_named(name: str, known: Mapping[str, V], noun: str) -> V:
+    """What is known under the name. Raises Invalid, whose message calls it by the noun."""
+    if name in known:
+        return known[name]
+    hint = did_you_mean(name, known)
+    if not known:
+        hint = "; there are none yet"
+    elif not hint:
+        hint = "; known: " + ", ".join(known_name or "''" for known_name in known)
+    raise Invalid(f"there is no {noun} {name or repr(name)}{hint}")
 
 
 def _complain(error: Exception | str) -> None:
@@ -31627,8 +31632,10 @@ def _instant(text: str) -> float:
     if match := re.fullmatch(r"([0-9]{1,4})([mhd])", text):
         return time.time() - int(match[1]) * {"m": MINUTE, "h": HOUR, "d": DAY}[match[2]]
     with contextlib.suppress(ValueError):
-        at = datetime.datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
-        return (at if at.tzinfo else at.replace(tzinfo=datetime.timezone.utc)).timestamp()
+        instant = datetime.datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
+        if not instant.tzinfo:
+            instant = instant.replace(tzinfo=datetime.timezone.utc)
+        return instant.timestamp()
     raise ValueError(
         "a time such as 2026-01-31T08:00:00Z, a day such as 2026-01-31, "
         "or a time ago such as 30m, 24h or 7d"
@@ -31636,17 +31643,19 @@ def _instant(text: str) -> float:
 
 
 def _title(name: str) -> str:
-    return (
-        name.removesuffix("_at").removeprefix("is_").replace("_", " ")
-        if sys.stdout.isatty()
-        else name
-    )
+    """A member's name as it is printed: as words on a terminal."""
+    if not sys.stdout.isatty():
+        return name
+    return name.removesuffix("_at").removeprefix("is_").replace("_", " ")
 
 
 def _text(value: Any, name: str = "") -> str:
-    """A value as it is printed: "yes", "-" for no and for none, a list's with commas between; on a terminal
-    what has the ``name`` of a time, as how long ago that is."""
-    if value and (name == "date" or name.endswith(("_at", "_since"))) and sys.stdout.isatty():
+    """A value as it is printed: "yes", "-" for no and for none, the members of a list with commas.
+
+    On a terminal, what has the ``name`` of a time is how long ago that is.
+    """
+    is_time = name == "date" or name.endswith(("_at", "_since"))
+    if value and is_time and sys.stdout.isatty():
         with contextlib.suppress(ValueError):
             return relative_time(_instant(str(value)), time.time())
     if isinstance(value, (list, tuple)):
@@ -31656,82 +31665,112 @@ def _text(value: Any, name: str = "") -> str:
     return "-" if value in (None, "") else printable(str(value))
 
 
+def _cell(text: str, width: int) -> str:
+    """A text in a column of a terminal."""
+    if len(text) > width:
+        text = f"{text[: width - 1]}…"
+    return text.ljust(width)
+
+
 def _show_lines(lines: Sequence[Sequence[str]], to_cut: Sequence[int] = ()) -> None:
-    """Cells with tabs between them; on a terminal columns, of which the widest ``to_cut`` fit its width."""
+    """Print cells with tabs between them; on a terminal as columns that fit its width.
+
+    ``to_cut``: the columns that may be cut for that, the widest first.
+    """
+    if not sys.stdout.isatty():
+        for line in lines:
+            print("\t".join(line))
+        return
     widths = [max(map(len, column)) for column in zip(*lines)]
     room = shutil.get_terminal_size().columns - 2 * len(widths) + 2
-    while to_cut and sum(widths) > room and max(widths[at] for at in to_cut) > 8:
+    while to_cut and sum(widths) > room and max(widths[column] for column in to_cut) > 8:
         widths[max(to_cut, key=widths.__getitem__)] -= 1
     for line in lines:
-        print(
-            "  ".join(
-                (text if len(text) <= width else f"{text[: width - 1]}…").ljust(width)
-                for text, width in zip(line, widths)
-            ).rstrip()
-            if sys.stdout.isatty()
-            else "\t".join(line)
-        )
+        cells = [_cell(text, width) for text, width in zip(line, widths)]
+        print("  ".join(cells).rstrip())
 
 
-def _show_rows(rows: Sequence[Any], as_json: bool, columns: str = "") -> None:
-    """Rows as JSON; on a terminal as a table without empty columns; else a line each. ``columns``: their
-    members, of which a terminal shows those with a "*", and JSON alone those with a "+"; "" for all."""
-    names = columns.split() or [*(rows[0] if rows else ())]
-    found = [
-        {
-            name: row.get(name) if isinstance(row, Mapping) else getattr(row, name)
-            for name in (name.rstrip("*+") for name in names)
-        }
-        for row in rows
-    ]
+def _members_of(row: Any, names: Iterable[str]) -> dict[str, Any]:
+    """The named members of a row, which is a mapping or an object."""
+    if isinstance(row, Mapping):
+        return {name: row.get(name) for name in names}
+    return {name: getattr(row, name) for name in names}
+
+
+def _shown_columns(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The members that are printed of rows, other than as JSON; see ``_show_rows``."""
+    has_stars = any(column.endswith("*") for column in columns)
+    names = []
+    for column in columns:
+        name, mark = column.rstrip("*+"), column[-1:]
+        if mark == "+":
+            continue
+        if not sys.stdout.isatty():
+            names.append(name)
+            continue
+        is_empty = all(row[name] in (None, "", (), []) for row in rows)
+        if not is_empty and (mark == "*" or not has_stars):
+            names.append(name)
+    return names
+
+
+def _show_rows(rows: Sequence[Any], columns: str, *, as_json: bool) -> None:
+    """Print rows as JSON; on a terminal as a table without empty columns; else a line each.
+
+    ``columns``: their members, of which a terminal shows those with a "*", and JSON alone has those with
+    a "+"; "" for all.
+    """
+    marked = columns.split() or [*(rows[0] if rows else ())]
+    shown = [_members_of(row, [column.rstrip("*+") for column in marked]) for row in rows]
     if as_json:
-        print(json.dumps(found, ensure_ascii=False, indent=2))
+        print(json.dumps(shown, ensure_ascii=False, indent=2))
         return
-    is_terminal, head = sys.stdout.isatty(), list[list[str]]()
-    names = [
-        name.rstrip("*")
-        for name in names
-        if name[-1:] != "+" and (not is_terminal or name[-1:] == "*" or "*" not in columns)
-    ]
-    if is_terminal and not rows:
-        print("nothing found", file=sys.stderr)
-    elif is_terminal:
-        names = [
-            name for name in names if any(row[name] not in (None, "", (), []) for row in found)
-        ]
-        head = [[_title(name).upper() for name in names]]
-    _show_lines(
-        head + [[_text(row[name], name) for name in names] for row in found],
-        [at for at, name in enumerate(names) if name != "id"],
-    )  # which is of no use if cut
+    if not rows:
+        if sys.stdout.isatty():
+            print("nothing found", file=sys.stderr)
+        return
+    names = _shown_columns(marked, shown)
+    lines = [[_text(row[name], name) for name in names] for row in shown]
+    if sys.stdout.isatty():
+        lines.insert(0, [_title(name).upper() for name in names])
+    # An id is of no use if it is cut.
+    _show_lines(lines, [column for column, name in enumerate(names) if name != "id"])
 
 
-def _show(answer: Any, as_json: bool = False, columns: str = "") -> None:
-    """Print what a command returned: a text; a mapping, as names and values; a list, as rows; or a tuple of
-    such parts, of which the first is all of them as JSON."""
+def _show(answer: Any, columns: str = "", *, as_json: bool = False) -> None:
+    """Print what a command returned.
+
+    That is a text; a mapping, as names and values; a list, as rows; or a tuple of such parts, of which the
+    first is all of them as JSON.
+    """
     _progress("")
     if isinstance(answer, tuple) and as_json:
         print(json.dumps(answer[0], ensure_ascii=False, indent=2))
     elif isinstance(answer, tuple):
         for part in answer[1:]:
-            _show(part, columns=columns)
+            _show(part, columns)
     elif isinstance(answer, list):
-        _show_rows(answer, as_json, columns)
+        _show_rows(answer, columns, as_json=as_json)
     elif isinstance(answer, Mapping):
-        _show_lines([
-            (_title(name), _text(value, name)) for name, value in drop_empty(**answer).items()
-        ])
+        members = drop_empty(**answer).items()
+        _show_lines([(_title(name), _text(value, name)) for name, value in members])
     elif isinstance(answer, str):
         print(answer)
 
 
 class Invocation(contextlib.ExitStack):
-    """A command as it runs, and what its parameters name: each is found or opened when it is asked for, and
-    closed at the end of the context. Raises Invalid, SettingError for what cannot be found."""
+    """A command as it runs, and what the parameters of its function name.
+
+    Each is found or opened when it is first used, and closed at the end of the context. Raises Invalid,
+    SettingError for what cannot be found.
+    """
 
     def __init__(self, settings: Settings, args: argparse.Namespace) -> None:
         super().__init__()
-        self.run, self.settings, self.args, self.status = self, settings, args, 0
+        self.run = self
+        self.settings = settings
+        self.args = args
+        self.status = 0  # the exit status
 
     store = property(lambda run: run.service.store)
     project = functools.cached_property(
@@ -31776,28 +31815,29 @@ class Invocation(contextlib.ExitStack):
 
     def tag_at(self, name: str) -> Tag:
         tags = {tag.name.lower(): tag for tag in self.store.tags.of_account(self.account.id)}
-        return _one_of("tag", name.lower(), tags)
+        return _entry_named(name.lower(), tags, "tag")
 
     def destination_at(self, kind: str, name: str) -> Destination:
-        _one_of("kind", kind, KINDS)
-        those = self.store.destinations.of_account(self.account.id, kind=kind)
-        return _one_of(kind, name, {one.name: one for one in those})
+        _entry_named(kind, KINDS, "kind")
+        destinations = self.store.destinations.of_account(self.account.id, kind=kind)
+        by_name = {destination.name: destination for destination in destinations}
+        return _entry_named(name, by_name, kind)
 
     def delivery_at(self, id_: str) -> DeliverySummary:
-        found = self.store.outbox.history(self.account.id, delivery_id=id_) if id_ else []
-        if not found:
+        deliveries = self.store.outbox.history(self.account.id, delivery_id=id_) if id_ else []
+        if not deliveries:
             raise Invalid(f"there is no delivery {id_} of the last 30 days; see 'deliveries list'")
-        return found[0]
+        return deliveries[0]
 
     @functools.cached_property
-    def given(self) -> dict[str, Any]:
+    def typed(self) -> dict[str, Any]:
         """What was typed, as in a body of the API. Raises Invalid."""
-        given = {name: value for name, value in vars(self.args).items() if value is not None}
-        for name in {"tags", "without_tags"} & given.keys():  # "" names none
-            given[name] = [self.tag_at(tag).id for tag in given[name] if tag]
-        return given
+        typed = {name: value for name, value in vars(self.args).items() if value is not None}
+        for name in {"tags", "without_tags"} & typed.keys():  # "" names none
+            typed[name] = [self.tag_at(tag).id for tag in typed[name] if tag]
+        return typed
 
-    call = functools.cached_property(lambda run: run.service.call(run.account.id, run.given))
+    call = functools.cached_property(lambda run: run.service.call(run.account.id, run.typed))
 
     @property
     def range(self) -> dict[str, Any]:
@@ -31811,23 +31851,42 @@ class Invocation(contextlib.ExitStack):
         _complain(fault)
 
     def execute(self, row: Command) -> int:
-        """Run a command; its exit status. Raises what that raises."""
+        """Run a command. Returns its exit status; raises what the command raises."""
         if row.example and all(getattr(self.args, name) in (None, []) for name in row.flags):
             raise SettingError(f"nothing to change; expected a flag such as {row.example}")
         values = {name: getattr(self, name) for name in inspect.signature(row.function).parameters}
-        if row.sure and not self.args.yes and sys.stdin.isatty():  # else it goes on, for scripts
-            print(
-                printable(row.sure.format(run=self)), "[y/N]", end=" ", file=sys.stderr, flush=True
-            )
-            if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-                raise Invalid("nothing was changed")
+        if row.question:
+            self._require_consent(row.question.format(run=self))
         answer = row.function(**values)
-        _show(
-            row.said.format(run=self, answer=answer) if row.said else answer,
-            getattr(self.args, "json", False),
-            row.columns,
-        )
+        if row.message:
+            answer = row.message.format(run=self, answer=answer)
+        _show(answer, row.columns, as_json=getattr(self.args, "json", False))
         return self.status
+
+    def _require_consent(self, question: str) -> None:
+        """Ask whoever sits at a terminal; scripts go on. Raises Invalid for another answer than yes."""
+        if self.args.yes or not sys.stdin.isatty():
+            return
+        print(printable(question), "[y/N]", end=" ", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise Invalid("nothing was changed")
+
+
+def _show_address(service: Service, address: str) -> None:
+    """Print where the service is reached, and where its first account is created if there is none yet."""
+    base_url = service.settings.base_url
+    print(f"releasetrack {__version__} listens on {base_url or address}", flush=True)
+    if not service.setup_path:
+        return
+    local = re.sub(r"//(?:0\.0\.0\.0|\[::\]):", "//127.0.0.1:", address)  # it listens on all
+    setup_address = f"{base_url or local}{service.setup_path}"
+    print(f"There is no account yet. Create it at {setup_address}", flush=True)
+    if not base_url and local != address:
+        print(
+            "If you reach this machine by another name or address, open that instead, and set "
+            "--base-url to it.",
+            flush=True,
+        )
 
 
 @command()
@@ -31858,20 +31917,7 @@ def serve(settings: Settings) -> None:
         for number in signals:
             signal.signal(number, end)
         service.start()
-        base_url = service.settings.base_url
-        print(f"releasetrack {__version__} listens on {base_url or address}", flush=True)
-        if service.setup_path:
-            here = re.sub(r"//(?:0\.0\.0\.0|\[::\]):", "//127.0.0.1:", address)  # it listens on all
-            print(
-                f"There is no account yet. Create it at {base_url or here}{service.setup_path}",
-                flush=True,
-            )
-            if not base_url and here != address:
-                print(
-                    "If you reach this machine by another name or address, open that instead, and set "
-                    "--base-url to it.",
-                    flush=True,
-                )
+        _show_address(service, address)
         while not is_ending.is_set():
             server.asyncore.loop(timeout=1, map=server._map, use_poll=True, count=1)
         for number in signals:  # more of them would only disturb the end
@@ -31929,11 +31975,11 @@ def account_add(run: Invocation, args: argparse.Namespace) -> str:
     ),
     example="--time-zone Europe/Berlin",
 )
-def account_change(store: Store, account: Account, given: dict[str, Any]) -> None:
+def account_change(store: Store, account: Account, typed: dict[str, Any]) -> None:
     """Change an account. What you leave out stays as it is."""
-    if quiet := given.get("quiet"):
-        given["quiet_from"], _, given["quiet_until"] = quiet.removesuffix("none").partition("-")
-    store.accounts.change(account.id, account_changes(account, Fields(given)))
+    if quiet := typed.get("quiet"):
+        typed["quiet_from"], _, typed["quiet_until"] = quiet.removesuffix("none").partition("-")
+    store.accounts.change(account.id, account_changes(account, Fields(typed)))
 
 
 @command()
@@ -31954,13 +32000,8 @@ _NAME = argument("name", "the project's name there, or the address of its page, 
 @command(_PROVIDER, _NAME)
 def project_add(service: Service, account: Account, args: argparse.Namespace) -> str:
     """Track a project, check it, and print its id."""
-    project, source, _ = track(
-        service.call(
-            account.id,
-            {"provider": args.provider, "name": args.name, "email_notification": "default"},
-        ),
-        is_typed=True,
-    )
+    typed = {"provider": args.provider, "name": args.name, "email_notification": "default"}
+    project, source, _ = track(service.call(account.id, typed), is_typed=True)
     service.tracker.check_all([source], lambda *_: None)
     project = await_first_check(service.store, project, source, 0.0, 0.0)
     if project.health.error:
@@ -31969,104 +32010,101 @@ def project_add(service: Service, account: Account, args: argparse.Namespace) ->
 
 
 def _project_rows(call: Call, projects: Sequence[Project]) -> list[dict[str, Any]]:
-    newest = call.store.releases.newest(
-        call.account_id, [project.source_id for project in projects]
-    )
-    return [
-        shown
-        | shown.get("source", {})
-        | {"latest": latest and latest.version, "date": latest and latest.date}
-        for shown, latest in (
-            (read_project(call, one), newest.get(one.source_id)) for one in projects
-        )
-    ]
+    sources = [project.source_id for project in projects]
+    newest = call.store.releases.newest(call.account_id, sources)
+    rows = []
+    for project in projects:
+        row = read_project(call, project)
+        latest = newest.get(project.source_id)
+        row |= row.get("source", {})
+        row |= {"latest": latest and latest.version, "date": latest and latest.date}
+        rows.append(row)
+    return rows
+
+
+def _row_of_release(release: JudgedRelease) -> dict[str, Any]:
+    return {
+        "version": release.version,
+        "date": release.date,
+        "cve": release.cve,
+        "is_prerelease": release.is_prerelease,
+        "is_ignored": release.is_excluded,
+    }
 
 
 @command(_PROVIDER, _NAME, _JSON)
 def project_show(call: Call, project: Project) -> tuple[Any, ...]:
     """Show a project, its options and latest releases."""
-    facts = read_project(call, project) | {
-        "tags": [name for id_, name in call.tags.items() if id_ in project.tags]
+    facts = read_project(call, project)
+    facts["tags"] = [name for id_, name in call.tags.items() if id_ in project.tags]
+    releases = [*map(_row_of_release, call.store.releases.page(project, 1, 10)[0])]
+    texts = {
+        "exclude_version_regexp": [
+            f"only {value}" if is_inverse else value
+            for value, is_inverse in project.exclude_version_regexp
+        ],
+        "version_answers": [
+            f"{version} {'follows' if does_follow else 'does not follow'}"
+            for version, does_follow in project.version_answers
+        ],
+        "notes_from": project.notes_from or project.notes_source,
     }
-    releases = [
-        {
-            "version": one.version,
-            "date": one.date,
-            "cve": one.cve,
-            "is_prerelease": one.is_prerelease,
-            "is_ignored": one.is_excluded,
-        }
-        for one in call.store.releases.page(project, 1, 10)[0]
-    ]
-    patterns = [
-        f"only {value}" if inverse else value for value, inverse in project.exclude_version_regexp
-    ]
-    answers = [
-        f"{one} {'follows' if does else 'does not follow'}" for one, does in project.version_answers
-    ]
-    return (
-        facts | {"releases": releases},
-        _project_rows(call, [project])[0]
-        | facts
-        | {
-            "exclude_version_regexp": patterns,
-            "version_answers": answers,
-            "notes_from": project.notes_from or project.notes_source,
-            **dict.fromkeys(("source", "is_missing", "date")),
-        },
-        "",
-        releases,
-    )
+    elsewhere = dict.fromkeys(("source", "is_missing", "date"))
+    shown = _project_rows(call, [project])[0] | facts | texts | elsewhere
+    return facts | {"releases": releases}, shown, "", releases
 
 
 @command(
     _PROVIDER,
     _NAME,
     *flags_of(PROJECT_OPTIONS),
-    given_often(
+    repeatable(
         "--follows",
         "versions like this one follow the installed one; '' removes all answers",
         "VERSION",
         dest="version_answers",
         read=lambda text: (text, True),
     ),
-    given_often(
+    repeatable(
         "--follows-not",
         "versions like this one do not follow the installed one",
         "VERSION",
         dest="version_answers",
         read=lambda text: (text, False),
     ),
-    given_often(
+    repeatable(
         "--pattern",
         "ignore versions that match; '' removes all patterns",
         "REGEX",
         dest="exclude_version_regexp",
         read=lambda text: {"value": text, "inverse": False},
     ),
-    given_often(
+    repeatable(
         "--only-pattern",
         "ignore versions that do not match",
         "REGEX",
         dest="exclude_version_regexp",
         read=lambda text: {"value": text, "inverse": True},
     ),
-    given_often("--tag", "add a tag", "TAG", dest="tags"),
-    given_often("--untag", "remove a tag", "TAG"),
+    repeatable("--tag", "add a tag", "TAG", dest="tags"),
+    repeatable("--untag", "remove a tag", "TAG"),
     example="--exclude-prereleases yes",
 )
-def project_set(run: Invocation, call: Call, given: dict[str, Any], project: Project) -> None:
+def project_set(run: Invocation, call: Call, typed: dict[str, Any], project: Project) -> None:
     """Change a project's options. What you leave out stays; patterns replace all earlier ones."""
-    if patterns := given.get("exclude_version_regexp"):
-        given["exclude_version_regexp"] = [one for one in patterns if one["value"]]
-    if answers := given.get("version_answers"):
-        kept = () if ("", True) in answers else project.version_answers
-        given["version_answers"] = [
-            {"version": one, "follows": does} for one, does in (*kept, *answers) if one
+    if patterns := typed.get("exclude_version_regexp"):
+        typed["exclude_version_regexp"] = [pattern for pattern in patterns if pattern["value"]]
+    if answers := typed.get("version_answers"):
+        earlier = () if ("", True) in answers else project.version_answers
+        typed["version_answers"] = [
+            {"version": version, "follows": does_follow}
+            for version, does_follow in (*earlier, *answers)
+            if version
         ]
-    taken = [run.tag_at(name).id for name in given.get("untag", ())]
-    if taken or "tags" in given:
-        given["tags"] = [id_ for id_ in (*project.tags, *given.get("tags", ())) if id_ not in taken]
+    removed = [run.tag_at(name).id for name in typed.get("untag", ())]
+    if removed or "tags" in typed:
+        tags = (*project.tags, *typed.get("tags", ()))
+        typed["tags"] = [id_ for id_ in tags if id_ not in removed]
     update_project(call, project)
 
 
@@ -32074,17 +32112,14 @@ _PLACE = argument("--place", "your name for the machine, such as nas", default="
 
 
 def _installed_rows(project: Project) -> list[dict[str, Any]]:
-    return [
-        {
-            "provider": project.provider,
-            "name": project.name,
-            **vars(one),
-            "version": one.shown,
-            "seen_at": one.as_json().get("seen_at"),
-            "advisories": list(map(str, one.advisories)),
-        }
-        for one in project.installed
-    ]
+    rows = []
+    for installation in project.installed:
+        row = {"provider": project.provider, "name": project.name, **vars(installation)}
+        row["version"] = installation.shown
+        row["seen_at"] = installation.as_json().get("seen_at")
+        row["advisories"] = [*map(str, installation.advisories)]
+        rows.append(row)
+    return rows
 
 
 @command(_PROVIDER, _NAME, argument("version", "exactly as the provider writes it"), _PLACE)
@@ -32099,12 +32134,33 @@ def installed_remove(
     service: Service, account: Account, project: Project, args: argparse.Namespace
 ) -> None:
     """Remove a project's installed version at a place."""
-    _one_of("installation at", args.place, {one.place: one for one in project.installed})
-    service.inventory.change(
-        account.id,
-        [project.id],
-        lambda now: [one for one in now.installed if one.place != args.place],
-    )
+
+    def remaining(now: Project) -> list[Installation]:
+        return [installed for installed in now.installed if installed.place != args.place]
+
+    by_place = {installed.place: installed for installed in project.installed}
+    _entry_named(args.place, by_place, "installation at")
+    service.inventory.change(account.id, [project.id], remaining)
+
+
+class _UpdateRow(NamedTuple):
+    """What ``updates`` says of an installation."""
+
+    columns: dict[str, Any]
+    is_open: bool  # there is something to do, or to find out
+    is_unsure: bool  # that is all that it is
+
+
+def _update_rows(project: Project, now: float) -> Iterator[_UpdateRow]:
+    state = project.state(now)
+    for columns, installation in zip(_installed_rows(project), project.installed):
+        own_state = project.state_of(installation)
+        if state in UPDATE_GROUPS["quiet"]:
+            own_state = state
+        columns["state"] = own_state
+        is_pressing = project.urgency_of(installation).is_pressing
+        is_open = is_pressing or own_state in OPEN_STATES
+        yield _UpdateRow(columns, is_open, own_state == "unsure" and not is_pressing)
 
 
 @command(
@@ -32118,27 +32174,23 @@ def installed_remove(
 )
 def updates_(run: Invocation, call: Call, args: argparse.Namespace) -> tuple[Any, ...]:
     """List what runs and is vulnerable, withdrawn, at its end of life or behind, then what is unsure.
-    JSON is that of /v1/updates."""
+
+    JSON is that of /v1/updates.
+    """
     rows, last_rows = list[dict[str, Any]](), list[dict[str, Any]]()
     tag = run.tag_at(args.tag).id if args.tag else None
     projects = run.store.projects.with_updates(
         call.account_id, args.all, args.place, tag, is_vulnerable=args.vulnerable
     )
     for project in projects:
-        there = project if args.place is None else project.at(args.place)
-        state = there.state(run.store.database.clock())
-        for row, installation in zip(_installed_rows(there), there.installed):
-            is_quiet = state in UPDATE_GROUPS["quiet"]
-            row["state"] = state if is_quiet else there.state_of(installation)
-            is_pressing = there.urgency_of(installation).is_pressing
-            is_open = is_pressing or row["state"] in OPEN_STATES
-            if is_open and args.fail:
+        at_place = project if args.place is None else project.at(args.place)
+        for row in _update_rows(at_place, run.store.database.clock()):
+            if row.is_open and args.fail:
                 run.status = 3
-            if args.all:
-                rows.append(row)
-            elif is_open:
-                is_unsure = row["state"] == "unsure" and not is_pressing
-                (last_rows if is_unsure else rows).append(row)
+            if row.is_unsure and not args.all:
+                last_rows.append(row.columns)
+            elif row.is_open or args.all:
+                rows.append(row.columns)
     return {"updates": read_updates(call, projects, args.place), "total_pages": 1}, rows + last_rows
 
 
@@ -32153,18 +32205,46 @@ def changes_(service: Service, project: Project, args: argparse.Namespace) -> tu
     """Print the notes of all releases since yours, newest first."""
     span, noted, _ = service.inventory.changes(project, args.since, args.until)
     shown = span.unfolded(noted)
-    lines = [
-        f"{project.name}: {pluralize(len(span.unfolded(span.releases)), 'release')} after {span.since}"
-    ]
-    notes = changes_in_notes(one.note.message if one.note else "" for one in shown)
-    for release, found in zip(shown, notes):
-        lines.append(" ".join([f"\n{release.version}  {(release.date or '')[:10]}", *release.cve]))
-        lines += [
-            "  " + ("- " if line.kind == "item" else "") + printable(line.text) for line in found
-        ]
+    count = pluralize(len(span.unfolded(span.releases)), "release")
+    printed = [f"{project.name}: {count} after {span.since}"]
+    notes = changes_in_notes(release.note.message if release.note else "" for release in shown)
+    for release, lines in zip(shown, notes):
+        title = f"\n{release.version}  {(release.date or '')[:10]}"
+        printed.append(" ".join([title, *release.cve]))
+        for line in lines:
+            bullet = "- " if line.kind == "item" else ""
+            printed.append(f"  {bullet}{printable(line.text)}")
     if len(span.releases) > CHANGES_LIMIT:
-        lines.append(f"\nThe newest {CHANGES_LIMIT:,} are listed.")
-    return span.as_json(noted), *lines
+        printed.append(f"\nThe newest {CHANGES_LIMIT:,} are listed.")
+    return span.as_json(noted), *printed
+
+
+def _pins_here(run: Invocation, args: argparse.Namespace) -> dict[str, list[tuple[str, Pin]]]:
+    """The files and pins that ``scan`` reads, by their origin. Complains of what it cannot read."""
+    pins = dict[str, list[tuple[str, Pin]]]()
+    files = [path for path in args.path if path != "-"]
+    if args.path:
+        with contextlib.closing(Helper()) as helper:
+            if "-" in args.path:
+                origin, of_input = scan_input(helper, run.complain)
+                pins[origin] = of_input
+            if files:
+                pins.setdefault("file", []).extend(scan_files(files, helper, run.complain, {}))
+    if args.docker:
+        pins.setdefault("container", []).extend(scan_docker(args.docker, run.complain))
+    return pins
+
+
+def _rows_unrecorded(run: Invocation, pins: Sequence[tuple[str, Pin]]) -> list[ScanRow]:
+    """What pins are, without the store that ``--to`` names, and without a change of this one."""
+    tracked = dict[tuple[str, str], str]()
+    if not run.args.to and os.path.exists(run.settings.db):
+        tracked = run.store.projects.ids_by_key(run.account.id)
+    return scan_rows(providers_with(run.completed.provider), tracked, pins)
+
+
+def _is_to_add(row: ScanRow, args: argparse.Namespace) -> bool:
+    return row.outcome == "not tracked" and (row.pin.is_direct or args.all)
 
 
 @command(
@@ -32192,41 +32272,32 @@ def changes_(service: Service, project: Project, args: argparse.Namespace) -> tu
         "--to",
         "send it to the releasetrack at URL, with its API key in RELEASETRACK_KEY",
         "URL",
-        read_web_address,
+        read=read_web_address,
     ),
     columns="file provider* name* version* digest direct service outcome* reason*",
 )
 def scan_(run: Invocation, args: argparse.Namespace) -> list[dict[str, Any]]:
     """Find the versions that run here, and record them.
+
     Exit status: 0 everything was read, 1 it could not run, 2 standard input is no text that is known,
-    3 something could not be read or added."""
-    found = dict[str, list[tuple[str, Pin]]]()
-    rows, place = list[ScanRow](), read_place(args.place)
-    files = [path for path in args.path if path != "-"]
+    3 something could not be read or added.
+    """
     if not args.path and not args.docker:
         raise SettingError("nothing to scan; expected files, folders, -, or --docker")
-    if args.path:
-        with contextlib.closing(Helper()) as helper:
-            if "-" in args.path:
-                origin, pins = scan_input(helper, run.complain)
-                found[origin] = pins
-            if files:
-                found.setdefault("file", []).extend(scan_files(files, helper, run.complain, {}))
-    if args.docker:
-        found.setdefault("container", []).extend(scan_docker(args.docker, run.complain))
+    place = read_place(args.place)
+    pins_by_origin = _pins_here(run, args)
     is_whole = not run.status
     if args.to and not is_whole and not args.dry_run:
         raise Invalid("nothing was sent, because something could not be read")
-    for origin, pins in found.items():
+    rows = list[ScanRow]()
+    for origin, pins in pins_by_origin.items():
         if args.to or args.dry_run:
-            is_here = not args.to and os.path.exists(run.settings.db)
-            tracked = run.store.projects.ids_by_key(run.account.id) if is_here else {}
-            made = scan_rows(providers_with(run.completed.provider), tracked, pins)
+            of_origin = _rows_unrecorded(run, pins)
             if not args.dry_run:
-                _send(run.settings, args, place, origin, [row for row in made if row.provider])
-            rows += made
+                sent = [row for row in of_origin if row.provider]
+                _send(run.settings, args, place, origin=origin, rows=sent)
         else:
-            rows += run.service.inventory.record_scan(
+            of_origin = run.service.inventory.record_scan(
                 run.account,
                 place,
                 origin,
@@ -32235,25 +32306,22 @@ def scan_(run: Invocation, args: argparse.Namespace) -> list[dict[str, Any]]:
                 with_indirect=args.all,
                 is_whole=is_whole,
             )
-    left = [
-        row
-        for row in rows
-        if args.track
-        and not args.dry_run
-        and row.outcome == "not tracked"
-        and (row.pin.is_direct or args.all)
-    ]
+        rows += of_origin
     _complain_of_options(run, rows)
-    if left:
-        run.complain(f"{pluralize(len(left), 'row')} not added: {left[0].reason}")
+    if args.track and not args.dry_run:
+        not_added = [row for row in rows if _is_to_add(row, args)]
+        if not_added:
+            count = pluralize(len(not_added), "row")
+            run.complain(f"{count} not added: {not_added[0].reason}")
     return [row.as_json() for row in rows]
 
 
 def _complain_of_options(run: Invocation, rows: Iterable[ScanRow]) -> None:
-    """Have the status say that labels were not used, or filters of a list; with the first of them."""
-    if bad := [row for row in rows if row.has_problems and row.outcome != "unknown"]:
-        more = f" (and {pluralize(len(bad) - 1, 'other row')})" if bad[1:] else ""
-        run.complain(f"{bad[0].name}: {bad[0].reason}{more}")
+    """Complain of labels that were not used, or filters of a list, by the first of them."""
+    faulty = [row for row in rows if row.has_problems and row.outcome != "unknown"]
+    if faulty:
+        further = f" (and {pluralize(len(faulty) - 1, 'other row')})" if faulty[1:] else ""
+        run.complain(f"{faulty[0].name}: {faulty[0].reason}{further}")
 
 
 def _fetch_when_free(fetcher: Fetcher, request: Request, tries: int = 3) -> Answer:
@@ -32269,25 +32337,30 @@ def _fetch_when_free(fetcher: Fetcher, request: Request, tries: int = 3) -> Answ
 
 
 def _send(
-    settings: Settings, args: argparse.Namespace, place: str, origin: str, rows: Sequence[ScanRow]
+    settings: Settings,
+    args: argparse.Namespace,
+    place: str,
+    *,
+    origin: str,
+    rows: Sequence[ScanRow],
 ) -> None:
     """Have another server record the rows, which then say what became of them there. Raises Invalid.
 
     An answer has room for some thousand rows, and says how many it left out.
     """
-    items = [
-        drop_empty(
-            **row.as_json() | {"file": None, "label": row.pin.label, "source": row.pin.source}
-        )
-        | {"direct": row.pin.is_direct, "options": row.pin.options}
-        for row in rows
-    ]
-    body = {"place": place, "origin": origin, "track": args.track, "all": args.all, "items": items}
+    body = {
+        "place": place,
+        "origin": origin,
+        "track": args.track,
+        "all": args.all,
+        "items": [_item_of(row) for row in rows],
+    }
     headers = {"X-Key": os.environ.get("RELEASETRACK_KEY", ""), "Content-Type": "application/json"}
+    content = compact_json(body).encode()
     try:
         answer = _fetch_when_free(
             Fetcher(settings, least_wait=1.0),
-            Request(f"{args.to}/v1/installations", headers, "POST", compact_json(body).encode()),
+            Request(f"{args.to}/v1/installations", headers, "POST", content),
         )
         reply = answer.json() if answer.status in (200, 400, 401, 413, 503) else {}
     except (ProviderError, ValueError) as error:
@@ -32296,11 +32369,7 @@ def _send(
     left_out = pick(dict, reply).get("left_out")
     count = len(answered) + (left_out if isinstance(left_out, int) else 0)
     if answer.status != 200 or count != len(rows):
-        errors = pick(list, reply, "errors") or [
-            pick(str, reply, "message") or "it is no releasetrack"
-        ]
-        key = "; RELEASETRACK_KEY must hold a key of that server" if answer.status == 401 else ""
-        raise Invalid(f"--to {args.to}: {' '.join(map(str, errors))} (status {answer.status}){key}")
+        raise Invalid(f"--to {args.to}: {_refusal_words(answer.status, reply)}")
     for row, item in zip(rows, answered):
         row.outcome, row.reason = str(item.get("outcome")), str(item.get("reason") or "")
     for row in rows[len(answered) :]:
@@ -32308,15 +32377,31 @@ def _send(
         row.reason = "the server's answer was too long to include this item"
 
 
+def _item_of(row: ScanRow) -> dict[str, Any]:
+    """A row as ``POST /v1/installations`` reads it."""
+    item = row.as_json() | {"file": None, "label": row.pin.label, "source": row.pin.source}
+    return drop_empty(**item) | {"direct": row.pin.is_direct, "options": row.pin.options}
+
+
+def _refusal_words(status: int, reply: Any) -> str:
+    """Why another server did not record what was sent."""
+    message = pick(str, reply, "message") or "it is no releasetrack"
+    errors = pick(list, reply, "errors") or [message]
+    words = f"{' '.join(map(str, errors))} (status {status})"
+    if status == 401:
+        words += "; RELEASETRACK_KEY must hold a key of that server"
+    return words
+
+
 def _carried_out(run: Invocation, plan: Plan) -> list[Step]:
-    """Do a plan unless that is not wanted; what became of it, but for what stays as it is."""
+    """Do a plan unless that is not wanted. Returns what became of it, but for what stays as it is."""
     steps = [step for step in plan.steps if step.outcome != "same"]
     if not run.args.dry_run:
-        plan.perform(lambda left: _progress(f"{left} left"))
-    if bad := [step for step in steps if step.outcome in ("left out", "failed")]:
-        run.complain(
-            f"{len(bad):,} left out or failed; {bad[0].kind} {bad[0].name}: {bad[0].reason}"
-        )
+        plan.perform(lambda count: _progress(f"{count} left"))
+    failed = [step for step in steps if step.outcome in ("left out", "failed")]
+    if failed:
+        first = f"{failed[0].kind} {failed[0].name}: {failed[0].reason}"
+        run.complain(f"{len(failed):,} left out or failed; {first}")
     elif run.args.dry_run and steps:
         run.status = 2
     return steps
@@ -32333,8 +32418,10 @@ _DRY_RUN = switch("--dry-run", "only print what would be done")
 )
 def apply_(run: Invocation, call: Call, args: argparse.Namespace) -> list[Step]:
     """Make an account match a file: an export, or one written by hand, as in the README.
+
     What the file does not name stays as it is. Exit status: 0 the account matches, 1 the file cannot be read,
-    2 with --dry-run something would change, 3 something failed or was left out."""
+    2 with --dry-run something would change, 3 something failed or was left out.
+    """
     document = read_document_file(args.file, run.service.helper)
     return _carried_out(run, Plan(call, document, is_pruning=args.prune, environ=os.environ))
 
@@ -32357,6 +32444,62 @@ def export(call: Call, args: argparse.Namespace) -> str:
     return EXPORTS[args.format][1](call)
 
 
+def _has_export(files: Sequence[str]) -> bool:
+    """Whether one of the files is an export; one that cannot be read is none, and is complained of later."""
+    with contextlib.suppress(ValueError):
+        return any(is_document(_read_text(file)) for file in files)
+    return False
+
+
+def _import_export(run: Invocation, service: Service, account: Account) -> None:
+    """Add what an export has, and print what became of it. Raises SettingError if more is typed."""
+    args = run.args
+    is_elsewhere = args.server or args.stars or args.watched
+    if len(args.file) > 1 or args.tag or args.place or is_elsewhere:
+        raise SettingError("an export is imported by itself; it has its own tags and places")
+    document = read_document_file(args.file[0], service.helper)
+    plan = Plan(service.call(account.id, {}), document, is_import=True)
+    _show(_carried_out(run, plan), "kind name outcome reason", as_json=args.json)
+
+
+def _imported_pins(run: Invocation, service: Service) -> list[tuple[str, Pin]]:
+    """The files and pins that the arguments of ``import`` name.
+
+    Complains of a service that fails amid its list. Raises Invalid where that leaves nothing, SettingError
+    without a key.
+    """
+    args, ask = run.args, service.fetcher.fetch
+    pins = list[tuple[str, Pin]]()
+    if args.file:
+        pins += scan_files(args.file, service.helper, run.complain, {})
+    provider = service.providers["github"]
+    token = provider_token(run.settings, provider)
+    lists = [
+        repositories_of(user, relation, provider, token, ask)
+        for user, relation in ((args.stars, "starred"), (args.watched, "subscriptions"))
+        if user
+    ]
+    if args.server:
+        key = os.environ.get("RELEASETRACK_KEY", "").strip()
+        if not key:
+            raise SettingError("RELEASETRACK_KEY must hold an API key of that server")
+        lists.append(projects_at(args.server, key, ask))
+    try:
+        for pin in itertools.chain(*lists):
+            pins.append(("", pin))
+    except (ValueError, LookupError) as error:
+        if not pins:
+            raise Invalid(f"{error}; nothing was added") from None
+        run.complain(f"{error}; only what came before it is imported")
+    return pins
+
+
+def _with_tags(pin: Pin, tags: Sequence[str]) -> Pin:
+    """A pin with further tags."""
+    all_tags = [*pick(list, pin.options, "tags"), *tags]
+    return dataclasses.replace(pin, options={**pin.options, **drop_empty(tags=all_tags)})
+
+
 @command(
     argument(
         "file",
@@ -32377,94 +32520,62 @@ def export(call: Call, args: argparse.Namespace) -> str:
     argument("--watched", "the repositories that a GitHub user watches", "USER"),
     switch("--all", "include forks and indirect dependencies"),
     _PLACE,
-    given_often("--tag", "a tag for the projects added", "TAG", default=[]),
+    repeatable("--tag", "a tag for the projects added", "TAG", default=[]),
     _DRY_RUN,
     columns="file provider* name* version* outcome* reason*",
 )
 def import_(run: Invocation, service: Service, account: Account, args: argparse.Namespace) -> Any:
     """Add projects from a file or another service. Projects that you track keep their options.
+
     Pinned versions are recorded as installed. Exit status: 0 done, 1 the service failed, 2 with --dry-run an
-    export would change something, 3 something was left out."""
-    pins, ask, place = list[tuple[str, Pin]](), service.fetcher.fetch, read_place(args.place)
+    export would change something, 3 something was left out.
+    """
+    place = read_place(args.place)
     if not (args.file or args.server or args.stars or args.watched):
         raise SettingError("nothing to import; expected a file, --from, --stars or --watched")
-    is_export = False
-    with contextlib.suppress(ValueError):  # which is said below
-        is_export = any(is_document(_read_text(file)) for file in args.file)
-    if is_export:
-        if (
-            len(args.file) > 1
-            or args.tag
-            or args.place
-            or args.server
-            or args.stars
-            or args.watched
-        ):
-            raise SettingError("an export is imported by itself; it has its own tags and places")
-        document = read_document_file(args.file[0], service.helper)
-        plan = Plan(service.call(account.id, {}), document, is_import=True)
-        _show(_carried_out(run, plan), args.json, "kind name outcome reason")
+    if _has_export(args.file):
+        _import_export(run, service, account)
         return None
-    if args.file:
-        pins += scan_files(args.file, service.helper, run.complain, {})
-    at = service.providers["github"]
-    sources = [
-        repositories_of(user, what, at, provider_token(run.settings, at), ask)
-        for user, what in ((args.stars, "starred"), (args.watched, "subscriptions"))
-        if user
-    ]
-    if args.server:
-        if not (key := os.environ.get("RELEASETRACK_KEY", "").strip()):
-            raise SettingError("RELEASETRACK_KEY must hold an API key of that server")
-        sources.append(projects_at(args.server, key, ask))
-    try:
-        for pin in itertools.chain(*sources):
-            pins.append(("", pin))
-    except (ValueError, LookupError) as error:
-        if not pins:
-            raise Invalid(f"{error}; nothing was added") from None
-        run.complain(f"{error}; only what came before it is imported")
-    pins = [
-        (
-            file,
-            dataclasses.replace(
-                pin,
-                options={
-                    **pin.options,
-                    **drop_empty(tags=[*pick(list, pin.options, "tags"), *args.tag]),
-                },
-            ),
-        )
-        for file, pin in pins
-    ]
+    pins = [(file, _with_tags(pin, args.tag)) for file, pin in _imported_pins(run, service)]
     if args.dry_run:
-        tracked = run.store.projects.ids_by_key(account.id)
-        rows = [
-            dataclasses.replace(row, outcome="to add")
-            if row.outcome == "not tracked" and (row.pin.is_direct or args.all)
-            else row
-            for row in scan_rows(service.providers, tracked, pins)
-        ]
+        rows = scan_rows(service.providers, run.store.projects.ids_by_key(account.id), pins)
+        for row in rows:
+            if _is_to_add(row, args):
+                row.outcome = "to add"
     else:
         _progress(f"adding {len(pins):,}")
         rows = service.inventory.record_scan(
             account, place, "manual", pins, is_tracking=True, with_indirect=args.all, is_whole=False
         )
     _complain_of_options(run, rows)
-    if left := [row for row in rows if row.reason and row.outcome in ("not tracked", "unknown")]:
-        run.complain(f"{pluralize(len(left), 'row')} left out; {left[0].name}: {left[0].reason}")
+    left_out = [row for row in rows if row.reason and row.outcome in ("not tracked", "unknown")]
+    if left_out:
+        first = f"{left_out[0].name}: {left_out[0].reason}"
+        run.complain(f"{pluralize(len(left_out), 'row')} left out; {first}")
     return [row.as_json() for row in rows]
 
 
 _SINCE = argument(
-    "--since", "only since this time in UTC, or 24h or 7d ago", "TIME", _instant, default=0.0
+    "--since", "only since this time in UTC, or 24h or 7d ago", "TIME", read=_instant, default=0.0
+)
+
+
+_STATUS_COUNTS = (
+    "accounts",
+    "projects",
+    "failing_sources",
+    "due_sources",
+    "pending_deliveries",
+    "failed_deliveries",
 )
 
 
 @command(_JSON)
 def status_(run: Invocation, settings: Settings) -> tuple[Any, ...]:
     """Show whether serve runs, what fails and what waits.
-    Exit status: 0 serve runs, 1 it does not, 3 it runs, but something fails."""
+
+    Exit status: 0 serve runs, 1 it does not, 3 it runs, but something fails.
+    """
     run.require_store()
     is_running = is_in_use(settings.db)  # by serve, or for a moment by another command
     counts, sources = run.store.counts(), run.store.sources.tracked()
@@ -32474,32 +32585,26 @@ def status_(run: Invocation, settings: Settings) -> tuple[Any, ...]:
         "store": settings.db,
         "size": run.store.database.size(),
         "last_check_at": timestamp(checked_at) if checked_at else None,
-        **{
-            name: counts[name]
-            for name in (
-                "accounts",
-                "projects",
-                "failing_sources",
-                "due_sources",
-                "pending_deliveries",
-                "failed_deliveries",
-            )
-        },
     }
+    facts |= {name: counts[name] for name in _STATUS_COUNTS}
     failing = [
         {"provider": source.provider, "name": source.name, "error": source.error}
         for source in sources
         if source.error
     ]
     unsent = [
-        {"destination": one.kind, "name": one.name, "error": one.error or ""}
-        for one in run.store.destinations.failing()
+        {"destination": failed.kind, "name": failed.name, "error": failed.error or ""}
+        for failed in run.store.destinations.failing()
     ]
-    run.status = 1 if not is_running else 3 if failing or unsent else 0
+    if not is_running:
+        run.status = 1
+    elif failing or unsent:
+        run.status = 3
+    lists = [failing, unsent]
     return (
         facts | {"failing": failing + unsent},
         facts | {"size": f"{facts['size'] // KIB:,} KiB"},
-        *([{"state": "failing", **one} for one in those] for those in (failing, unsent) if those),
+        *([{"state": "failing", **row} for row in rows] for rows in lists if rows),
     )
 
 
@@ -32510,12 +32615,15 @@ _DESTINATION = argument("destination", "the destination's name", metavar="NAME")
 def _setting_of(text: str) -> dict[str, str]:
     """A setting of a destination, as in a body of the API. Raises ValueError."""
     name, equals, value = text.partition("=")
-    if not equals or (value == "-" and not (value := sys.stdin.readline())):
+    if value == "-":
+        value = sys.stdin.readline()
+        equals = equals if value else ""
+    if not equals:
         raise ValueError("SETTING=VALUE, or a line of standard input for SETTING=-")
     return {"setting": name, "value": value.rstrip("\r\n")}
 
 
-_SET = given_often(
+_SET = repeatable(
     "--set",
     "a setting of 'destination kinds'; for secrets, SETTING=- reads the next line of standard input",
     "SETTING=VALUE",
@@ -32524,10 +32632,10 @@ _SET = given_often(
 )
 _SELECTION = (
     *flags_of(DESTINATION_OPTIONS),
-    given_often(
+    repeatable(
         "--tag", "notify only about projects that have one of these tags", "TAG", dest="tags"
     ),
-    given_often(
+    repeatable(
         "--without-tag",
         "do not notify about projects with one of these tags",
         "TAG",
@@ -32551,7 +32659,9 @@ def _change_destination(call: Call, destination: Destination) -> Destination:
 @command(_KIND, argument("name", "the destination's name"), _SET, *_SELECTION)
 def destination_add(service: Service, call: Call, kind: str) -> str:
     """Create a destination. Prints its id, or the signing secret of a webhook.
-    It is for all projects unless you select some. To try settings first, use 'destination test'."""
+
+    It is for all projects unless you select some. To try settings first, use 'destination test'.
+    """
     _require_possible_schedule(call, kind)
     new = add_destination(call, kind)
     if kind == "email" and not service.settings.smtp_url:
@@ -32562,20 +32672,23 @@ def destination_add(service: Service, call: Call, kind: str) -> str:
 @command(_JSON)
 def destination_list(call: Call) -> tuple[Any, ...]:
     """List destinations: kind, name, schedule, id, scope, settings with secrets masked."""
-    listed, rows = [], []
-    for one in call.store.destinations.of_account(call.account_id):
-        schedule = "by project" if one.kind == "email" else one.schedule
-        report = f", {one.report} report" if one.report != "none" else ""
-        listed.append(destination_as_json(one, call.tags) | {"schedule": schedule})
+    objects, rows = [], []
+    for destination in call.store.destinations.of_account(call.account_id):
+        schedule = "by project" if destination.kind == "email" else destination.schedule
+        report = "" if destination.report == "none" else f", {destination.report} report"
+        settings = [
+            f"{name}={text}" for name, text in settings_as_given(destination, is_shown=True)
+        ]
+        objects.append(destination_as_json(destination, call.tags) | {"schedule": schedule})
         rows.append({
-            "kind": one.kind,
-            "name": one.name,
+            "kind": destination.kind,
+            "name": destination.name,
             "schedule": schedule + report,
-            "id": one.id,
-            "scope": scope_of(one, call.tags),
-            "settings": " ".join(f"{name}={text}" for name, text in settings_as_given(one, True)),
+            "id": destination.id,
+            "scope": scope_of(destination, call.tags),
+            "settings": " ".join(settings),
         })
-    return listed, rows
+    return objects, rows
 
 
 @command(
@@ -32592,11 +32705,10 @@ def destination_test(
     run: Invocation, service: Service, account: Account, args: argparse.Namespace
 ) -> None:
     """Send a test message, and print the request and the answer. Secrets are masked; nothing is recorded."""
-    before = (
-        run.destination
-        if args.destination
-        else dataclasses.replace(new_destination(account.id, args.kind), name="test")
-    )
+    if args.destination:
+        before = run.destination
+    else:
+        before = dataclasses.replace(new_destination(account.id, args.kind), name="test")
     tried = changed_destination(run.call, before)
     transcript, error = service.courier.try_out(tried, account, *sample_event(account))
     answered = f"\n\n-- {transcript.answered}" if transcript.answered else ""
@@ -32627,14 +32739,24 @@ def destination_secret(store: Store, destination: Destination, args: argparse.Na
 )
 def config_set(configuration: Configuration, args: argparse.Namespace) -> None:
     """Store a setting for serve and all commands. A running serve applies it at once.
-    For provider, token and quota, other IDs stay as they are."""
-    texts = [line.rstrip("\r\n") for line in sys.stdin] if args.value == ["-"] else args.value
+
+    For provider, token and quota, other IDs stay as they are.
+    """
+    texts = args.value
+    if texts == ["-"]:
+        texts = [line.rstrip("\r\n") for line in sys.stdin]
     configuration.set(args.name, texts)
     (state,) = (state for state in configuration.rows() if state.row.name == args.name)
     if state.source == "serve" and not state.row.is_keyed:
         _complain(
             f"serve was started with its own {args.name}, which overrides this; restart it without"
         )
+
+
+def _end_instant(text: str) -> float:
+    """As ``_instant``, but the end of a day where that is typed. Raises ValueError."""
+    is_day = len(text) == len("2026-01-31")
+    return _instant(text) + (DAY if is_day else 0.0)
 
 
 _RANGE = (
@@ -32644,7 +32766,7 @@ _RANGE = (
         "--until",
         "only until this time, or the end of this day",
         "TIME",
-        lambda text: _instant(text) + DAY * (len(text) == len("2026-01-31")),
+        read=_end_instant,
         default=math.inf,
     ),
 )
@@ -32654,7 +32776,7 @@ _RANGE = (
     *_RANGE,
     argument("--project", "only about this project", nargs=2, metavar=("PROVIDER", "NAME")),
     argument("--state", "only in this state", choices=DELIVERY_STATES),
-    argument("--limit", "at most N (default 50)", "N", _whole(1, 999_999), default=50),
+    argument("--limit", "at most N (default 50)", "N", read=_whole(1, 999_999), default=50),
     columns="id* created_at* state* next_attempt_at attempts kind* destination* provider project* "
     "version* error* event+ event_id+ destination_id+ project_id+ digest_id+ settled_at+",
 )
@@ -32662,31 +32784,31 @@ def deliveries_list(
     run: Invocation, account: Account, args: argparse.Namespace
 ) -> list[dict[str, Any]]:
     """List the deliveries of the last 30 days, newest first.
-    For what is no release, the version is summary, failing or recovered."""
-    project = (
-        run.service.project_of(account, args.project[1], args.project[0]) if args.project else None
+
+    For what is no release, the version is summary, failing or recovered.
+    """
+    project_id = None
+    if args.project:
+        provider, name = args.project
+        project_id = run.service.project_of(account, name, provider).id
+    deliveries = run.store.outbox.history(
+        account.id, state=args.state, limit=args.limit, project_id=project_id, **run.range
     )
-    found = run.store.outbox.history(
-        account.id,
-        state=args.state,
-        limit=args.limit,
-        project_id=project and project.id,
-        **run.range,
-    )
-    return [entry.as_json() | {"version": entry.version or entry.event} for entry in found]
+    return [
+        delivery.as_json() | {"version": delivery.version or delivery.event}
+        for delivery in deliveries
+    ]
 
 
 @command(_ACCOUNT, argument("id"), _JSON)
 def deliveries_show(run: Invocation, args: argparse.Namespace) -> tuple[Any, ...]:
     """Show a delivery, its attempts and the last request."""
-    entry, outbox = run.delivery_at(args.id).as_json(), run.store.outbox
-    attempts, sent = (
-        [attempt.as_json() for attempt in outbox.attempts(args.id)],
-        outbox.last_sent(args.id),
-    )
+    delivery, outbox = run.delivery_at(args.id).as_json(), run.store.outbox
+    attempts = [attempt.as_json() for attempt in outbox.attempts(args.id)]
+    sent = outbox.last_sent(args.id)
     return (
-        entry | {"attempts": attempts, "sent": sent},
-        entry,
+        delivery | {"attempts": attempts, "sent": sent},
+        delivery,
         [{"": "attempt"} | attempt for attempt in attempts],
         printable(f"\n{sent}", "\n"),
     )
@@ -32701,49 +32823,50 @@ def deliveries_resend(run: Invocation, account: Account, args: argparse.Namespac
     """Send deliveries again, and print how many. They keep their ids and earlier attempts."""
     if bool(args.id) == args.failed or (args.failed and not args.destination):
         raise SettingError("expected an ID, or --failed with --destination KIND NAME")
-    entry = run.delivery_at(args.id) if args.id else None
+    delivery = run.delivery_at(args.id) if args.id else None
     count = run.store.outbox.resend(account.id, delivery_id=args.id, **run.range)
-    if entry and not count:
-        raise Invalid(f"{entry.id} is being sent, or due at {timestamp(entry.next_attempt_at)}")
+    if delivery and not count:
+        due_at = timestamp(delivery.next_attempt_at)
+        raise Invalid(f"{delivery.id} is being sent, or due at {due_at}")
     return str(count)
 
 
 @command(_PROVIDER, _NAME, columns="date* version* is_prerelease* cve* note+")
 def fetch(completed: Settings, args: argparse.Namespace) -> list[dict[str, Any]]:
     """Print a project's releases at a provider, newest first. Stores nothing."""
-    known = providers_with(completed.provider)
-    provider, name, _ = project_at(known, args.provider, args.name, is_typed=True)
-    listing = releases_of(
-        provider, name, Fetcher(completed).fetch, provider_token(completed, provider)
-    )
-    return [
-        {
-            "date": one.date,
-            "version": one.version,
-            "is_prerelease": one.is_prerelease,
-            "cve": one.cve,
-            "note": (one.note or Note("", "", page_of(provider, name, one.version))).as_json(),
-        }
-        for one in (listing.releases if listing else ())
-    ]
+    providers = providers_with(completed.provider)
+    provider, name, _ = project_at(providers, args.provider, args.name, is_typed=True)
+    token = provider_token(completed, provider)
+    listing = releases_of(provider, name, Fetcher(completed).fetch, token)
+    releases = listing.releases if listing else []
+    rows = []
+    for release in releases:
+        note = release.note or Note("", "", page_of(provider, name, release.version))
+        rows.append({
+            "date": release.date,
+            "version": release.version,
+            "is_prerelease": release.is_prerelease,
+            "cve": release.cve,
+            "note": note.as_json(),
+        })
+    return rows
 
 
 @command(columns="id form example token_variable dialect site")
 def providers_(completed: Settings) -> list[dict[str, Any]]:
     """List the providers."""
     dialects = {dialect.read: name for name, dialect in DIALECTS.items()}
-    providers = providers_with(completed.provider).values()
-    return [
-        {
+    rows = []
+    for provider in providers_with(completed.provider).values():
+        rows.append({
             "id": provider.id,
             "form": provider.dialect.form,
             "example": provider.example or None,
             "token_variable": provider.token_variable if provider.dialect.auth else None,
             "dialect": dialects.get(provider.dialect.read),
             "site": provider.site,
-        }
-        for provider in providers
-    ]
+        })
+    return rows
 
 
 def _is_to_be_checked(run: Invocation, source: Source) -> bool:
@@ -32751,12 +32874,48 @@ def _is_to_be_checked(run: Invocation, source: Source) -> bool:
     if source.provider not in run.service.providers:
         run.complain(f"{source.provider} {source.name}: {unknown_provider(source.provider)}")
         return False
+    if run.args.provider:
+        return True
     # Its host asked to wait, or its last check did not end.
     is_put_off = source.error and (not source.failures or source.error == ABANDONED)
-    if is_put_off and source.next_check_at > time.time() and not run.args.provider:
+    if is_put_off and source.next_check_at > time.time():
         run.complain(f"{source.provider} {source.name}: {source.error}")
         return False
     return True
+
+
+def _sources_named(run: Invocation) -> list[Source]:
+    """The sources that the arguments of ``check`` name: of a project, of an account, or all."""
+    args = run.args
+    account_id = run.account.id if args.account or args.provider else None
+    sources = run.store.sources.tracked(account_id)
+    if not args.provider:
+        return sources
+    name, provider = (args.name, args.provider) if args.name else (args.provider, None)
+    source_id = run.service.project_of(run.account, name, provider).source_id
+    return [source for source in sources if source.id == source_id]
+
+
+def _row_of_news(source: Source, release: News) -> dict[str, str]:
+    return {
+        "provider": source.provider,
+        "name": source.name,
+        "version": release.version,
+        "state": "updated" if release.is_repeated else release.change,
+    }
+
+
+def _send_due(run: Invocation, service: Service) -> None:
+    """Send what is due, and complain of what could not be sent."""
+    for delivery, attempt in service.courier.send_due():
+        if not attempt.error:
+            continue
+        destination, body = delivery.destination, delivery.body
+        what_next = "; it will be retried later" if attempt.state == "pending" else ""
+        run.complain(
+            f"{destination.kind} {destination.name}: {body['project']} "
+            f"{body.get('version', delivery.kind)}: {attempt.error}{what_next}"
+        )
 
 
 @command(
@@ -32771,52 +32930,36 @@ def check_(
     run: Invocation, service: Service, args: argparse.Namespace
 ) -> list[dict[str, str]] | None:
     """Check projects now, and print what is new.
+
     For cron, without serve. Exit status: 0 all is well, 1 it could not run, 2 wrong usage, 3 checks or
-    notifications failed; they will be retried."""
+    notifications failed; they will be retried.
+    """
+    service.tracker.record_abandoned()
+    sources = [source for source in _sources_named(run) if _is_to_be_checked(run, source)]
     rows, ended = list[dict[str, str]](), itertools.count(1)
-    account_id = run.account.id if args.account or args.provider else None
 
     def report(source: Source, news: list[News] | None) -> None:
         if news is None:
             run.complain(f"{source.provider} {source.name}: not checked; the store is busy")
         elif source.error:
             run.complain(f"{source.provider} {source.name}: {source.error}")
-        rows.extend(
-            {
-                "provider": source.provider,
-                "name": source.name,
-                "version": release.version,
-                "state": "updated" if release.is_repeated else release.change,
-            }
-            for release in news or ()
-        )
-        left = len(wanted) - next(ended)
-        _progress(f"{left} left to check" if left else "")
+        rows.extend(_row_of_news(source, release) for release in news or ())
+        unchecked = len(sources) - next(ended)
+        _progress(f"{unchecked} left to check" if unchecked else "")
 
-    service.tracker.record_abandoned()
-    tracked = run.store.sources.tracked(account_id)
-    if args.provider:
-        name, provider = (args.name, args.provider) if args.name else (args.provider, None)
-        source_id = service.project_of(run.account, name, provider).source_id
-        tracked = [source for source in tracked if source.id == source_id]
-    wanted = [source for source in tracked if _is_to_be_checked(run, source)]
-    service.tracker.check_all(wanted, report)
+    service.tracker.check_all(sources, report)
     if not args.provider:
         service.tracker.advise()
-    for words in (
-        *(one for one, _ in service.fetcher.refused_tokens.values()),
-        *(f"{what}: {words}" for what, words in service.fetcher.outages.items()),
-    ):
+    for words, _ in service.fetcher.refused_tokens.values():
         run.complain(words)
-    for one, attempt in service.courier.send_due() if args.send else ():
-        if attempt.error:
-            later = "; it will be retried later" if attempt.state == "pending" else ""
-            run.complain(
-                f"{one.destination.kind} {one.destination.name}: {one.body['project']} "
-                f"{one.body.get('version', one.kind)}: {attempt.error}{later}"
-            )
+    for subject, words in service.fetcher.outages.items():
+        run.complain(f"{subject}: {words}")
+    if args.send:
+        _send_due(run, service)
     service.store.maintain(time.time())  # no serve may run that would
-    return None if args.quiet else sorted(rows, key=lambda row: (row["provider"], row["name"]))
+    if args.quiet:
+        return None
+    return sorted(rows, key=lambda row: (row["provider"], row["name"]))
 
 
 @command(argument("file", "where the copy goes; an existing file is replaced"))
@@ -32835,12 +32978,64 @@ def backup(settings: Settings, service: Service, args: argparse.Namespace) -> st
 
 @command(
     argument("file", "a copy made by 'backup'"),
-    sure="Replace {run.settings.db} with {run.args.file}?",
+    question="Replace {run.settings.db} with {run.args.file}?",
 )
 def restore_(settings: Settings, args: argparse.Namespace) -> str:
     """Replace the store with a backup. Stop serve first."""
     restore(args.file, settings.db)
     return f"{settings.db} restored from {args.file}, {os.path.getsize(settings.db):,} bytes"
+
+
+def _installations(store: Store, account: Account) -> list[dict[str, Any]]:
+    projects = store.projects.with_updates(account.id)
+    return list(itertools.chain.from_iterable(map(_installed_rows, projects)))
+
+
+def _latest_releases(
+    store: Store, account: Account, args: argparse.Namespace
+) -> list[dict[str, Any]]:
+    latest = store.releases.latest(
+        account.id,
+        size=args.limit,
+        since=args.since,
+        text=args.search,
+        is_security=args.security,
+        is_unread=args.unread,
+    )
+    return [
+        {
+            **vars(item.release),
+            "provider": item.project.provider,
+            "project": item.project.name,
+            "is_unread": item.is_unread,
+        }
+        for item in latest.items
+    ]
+
+
+def _settings_of_kinds() -> list[dict[str, str]]:
+    rows = []
+    for id_, kind in KINDS.items():
+        for field in kind.fields:
+            default = "required" if field.default is None else field.default
+            rows.append({
+                "kind": id_,
+                "setting": field.name,
+                "default": default,
+                "about": field.about,
+            })
+    return rows
+
+
+def _stored_settings_rows(
+    configuration: Configuration, args: argparse.Namespace
+) -> list[dict[str, Any]]:
+    rows = []
+    for state in configuration.rows():
+        text = " ".join(state.texts) or None
+        value = list(state.texts) if args.json else text
+        rows.append({"name": state.row.name, "source": state.source, "value": value})
+    return rows
 
 
 COMMANDS |= {
@@ -32860,8 +33055,8 @@ COMMANDS |= {
         "Delete an account and everything it owns.",
         lambda store, account: store.accounts.remove(account.id),
         (_EMAIL,),
-        said="account {run.account.email} removed",
-        sure="Delete the account {run.account.email} with its projects, destinations and keys?",
+        message="account {run.account.email} removed",
+        question="Delete the account {run.account.email} with its projects, destinations and keys?",
     ),
     "key add": Command(
         "Create an API key, and print it.",
@@ -32870,7 +33065,7 @@ COMMANDS |= {
         ),
         (
             argument("name", "a label for the key"),
-            given_often(
+            repeatable(
                 "--network",
                 "accept the key only from this network",
                 "CIDR",
@@ -32895,19 +33090,19 @@ COMMANDS |= {
         "Delete an API key. Requests that use it are refused at once.",
         lambda store, account, args: store.keys.remove(
             account.id,
-            _one_of(
-                "key", args.name, {key.name: key for key in store.keys.of_account(account.id)}
+            _entry_named(
+                args.name, {key.name: key for key in store.keys.of_account(account.id)}, "key"
             ).name,
         ),
         (argument("name"),),
-        said="key {run.args.name} removed",
-        sure="Delete the key {run.args.name} of {run.account.email}?",
+        message="key {run.args.name} removed",
+        question="Delete the key {run.args.name} of {run.account.email}?",
     ),
     "tag add": Command(
         "Create a tag, and print its id.",
         add_tag,
         (argument("name", "the tag's name"),),
-        said="{answer[id]}",
+        message="{answer[id]}",
     ),
     "tag list": Command(
         "List tags.", lambda store, account: store.tags.of_account(account.id), columns="name id"
@@ -32916,8 +33111,8 @@ COMMANDS |= {
         "Delete a tag, and remove it from projects and destinations.",
         remove_tag,
         (argument("name"),),
-        said="tag {run.tag.name} removed",
-        sure="Delete the tag {run.tag.name}?",
+        message="tag {run.tag.name} removed",
+        question="Delete the tag {run.tag.name}?",
     ),
     "project list": Command(
         "List projects, their latest versions, and what fails.",
@@ -32929,58 +33124,30 @@ COMMANDS |= {
         "Stop tracking a project, and delete its options and history.",
         remove_project,
         (_PROVIDER, _NAME),
-        said="project {run.project.provider} {run.project.name} removed",
-        sure="Stop tracking {run.project.provider} {run.project.name} for {run.account.email}?",
+        message="project {run.project.provider} {run.project.name} removed",
+        question="Stop tracking {run.project.provider} {run.project.name} for {run.account.email}?",
     ),
     "installed list": Command(
         "List installed versions.",
-        lambda store, account: [
-            row
-            for project in store.projects.with_updates(account.id)
-            for row in _installed_rows(project)
-        ],
+        _installations,
         columns="provider name* place* version* state* step* line* newest* behind* cve origin seen_at "
         "may_follow* is_rebuilt*",
     ),
     "releases": Command(
         "List the newest releases of your projects.",
-        lambda store, account, args: [
-            {
-                **vars(one.release),
-                "provider": one.project.provider,
-                "project": one.project.name,
-                "is_unread": one.is_unread,
-            }
-            for one in store.releases.latest(
-                account.id,
-                size=args.limit,
-                since=args.since,
-                text=args.search,
-                is_security=args.security,
-                is_unread=args.unread,
-            )[0]
-        ],
+        _latest_releases,
         (
             _SINCE,
             switch("--unread", "only unread ones"),
             switch("--security", "only those that name a CVE"),
             argument("--search", "only with these words in name, version or notes", "TEXT"),
-            argument("--limit", "at most N (default 20)", "N", _whole(1, 999_999), default=20),
+            argument("--limit", "at most N (default 20)", "N", read=_whole(1, 999_999), default=20),
         ),
         columns="date provider project version cve is_prerelease is_unread",
     ),
     "destination kinds": Command(
         "List the kinds of destination and their settings.",
-        lambda: [
-            {
-                "kind": id_,
-                "setting": field.name,
-                "default": "required" if field.default is None else field.default,
-                "about": field.about,
-            }
-            for id_, kind in KINDS.items()
-            for field in kind.fields
-        ],
+        _settings_of_kinds,
         columns="kind setting default about",
     ),
     "destination change": Command(
@@ -32999,20 +33166,13 @@ COMMANDS |= {
         "Delete a destination and its deliveries.",
         lambda store, destination: store.destinations.remove(destination.id),
         (_KIND, _DESTINATION),
-        said="destination {run.kind} {run.destination.name} removed",
-        sure="Delete the destination {run.kind} {run.destination.name} with its deliveries?",
+        message="destination {run.kind} {run.destination.name} removed",
+        question="Delete the destination {run.kind} {run.destination.name} with its deliveries?",
     ),
     "config list": Command(
         """List the settings, and where each value comes from.
         Sources: flag (or variable), serve (the last), operator (config set), default. Secrets are masked.""",
-        lambda configuration, args: [
-            {
-                "name": state.row.name,
-                "source": state.source,
-                "value": list(state.texts) if args.json else " ".join(state.texts) or None,
-            }
-            for state in configuration.rows()
-        ],
+        _stored_settings_rows,
         columns="name source value",
     ),
     "config unset": Command(
@@ -33031,44 +33191,44 @@ class _Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         words = list(args)
-        if self._subparsers and not words:
+        if self._subparsers:
+            words = self._words_of_group(words)
+        namespace, unknown = super().parse_known_args(words, namespace)
+        if unknown:
+            is_flag = unknown[0].startswith("-")
+            hint = did_you_mean(unknown[0], self._option_string_actions) if is_flag else ""
+            self.error(f"unknown argument: {printable(' '.join(unknown))[:200]}{hint}")
+        return namespace, unknown
+
+    def _words_of_group(self, words: list[str]) -> list[str]:
+        """What is typed behind a group's name, as argparse reads it; "help" and "version" are flags, too."""
+        if not words:
             self.exit(2, self.format_help())
-        if self._subparsers and f"--{words[0]}" in self._option_string_actions:
-            words = [f"--{words[0]}"]  # help and version
-        if (
-            self._subparsers
-            and words[0].startswith("-")
-            and words[0] not in self._option_string_actions
-        ):
+        if f"--{words[0]}" in self._option_string_actions:
+            return [f"--{words[0]}"]
+        if words[0].startswith("-") and words[0] not in self._option_string_actions:
             self.error(f"put flags after the command, as in {self.prog} COMMAND {words[0]}")
-        found, rest = super().parse_known_args(words, namespace)
-        if rest:
-            alike = (
-                did_you_mean(rest[0], self._option_string_actions)
-                if rest[0].startswith("-")
-                else ""
-            )
-            self.error(f"unknown argument: {printable(' '.join(rest))[:200]}{alike}")
-        return found, rest
+        return words
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if value not in (
-            known := action.choices or [value]
-        ):  # of commands: argument() has the others
-            self.error(f"there is no command {value}{did_you_mean(value, known)}")
+        # Of commands alone: argument() looks at the values of others.
+        if action.choices and value not in action.choices:
+            self.error(f"there is no command {value}{did_you_mean(value, action.choices)}")
 
     def error(self, message: str) -> Any:
         self.exit(2, f"releasetrack: {printable(message)}; see {self.prog} --help\n")
 
 
-def _add_settings(parser: _Parser, is_serve: bool) -> None:
+def _add_settings(parser: _Parser, *, is_serve: bool) -> None:
     """Add the flags of settings; only ``serve`` lists them all."""
     flags = parser.add_argument_group(
         "settings",
         f"Each is also an environment variable, such as {SETTINGS['db'].variable}. "
         "Commands accept most settings of serve: see releasetrack.py serve --help.",
     )
-    for row in (row for row in SETTINGS.values() if is_serve or not row.is_serve_only):
+    for row in SETTINGS.values():
+        if row.is_serve_only and not is_serve:
+            continue
         default = "".join(row.texts(row.default))
         text = row.about + (f" (default {default})" if default else "")
         flags.add_argument(
@@ -33080,8 +33240,28 @@ def _add_settings(parser: _Parser, is_serve: bool) -> None:
         )
 
 
+def _about(row: Command) -> str:
+    """What a command does, and which columns it prints."""
+    columns = [column.rstrip("*") for column in row.columns.split() if column[-1] != "+"]
+    printed = f"Prints {', '.join(columns)}." if columns else ""
+    return " ".join(f"{row.about} {printed}".split())
+
+
+def _brief(row: Command) -> str:
+    """The beginning of what a command does, for a list of commands."""
+    return re.split("[.:] |[.]$", _about(row))[0]
+
+
+def _fill(parser: _Parser, name: str) -> None:
+    """Give the parser of a command what it reads: ``command`` will be the command's name."""
+    parser.set_defaults(command=name)
+    for names, options in COMMANDS[name].arguments:
+        parser.add_argument(*names, **options)
+    _add_settings(parser, is_serve=name == "serve")
+
+
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of all commands: ``command`` is the name of the one that is typed."""
+    """The parser of all commands, for what names none of them."""
     parser = _Parser(
         prog="releasetrack.py",
         description="Know when the software you rely on has a release.",
@@ -33091,53 +33271,79 @@ def make_parser() -> argparse.ArgumentParser:
     groups = {"": parser.add_subparsers(title="commands", metavar="COMMAND")}
     for name in sorted(COMMANDS, key=lambda name: (" " in name, name)):
         row = COMMANDS[name]
-        printed = ", ".join(one.rstrip("*") for one in row.columns.split() if one[-1] != "+")
-        about = " ".join(f"{row.about} {f'Prints {printed}.' if printed else ''}".split())
-        brief, (group, _, word) = re.split("[.:] |[.]$", about)[0], name.rpartition(" ")
+        group, _, word = name.rpartition(" ")
         if group:
-            groups[""].add_parser(name, help=brief)  # so that the list of all has it
+            groups[""].add_parser(name, help=_brief(row))  # so that the list of all has it
         if group not in groups:
-            groups[group] = (
-                groups[""].add_parser(group).add_subparsers(title="commands", metavar="COMMAND")
-            )
-        command_ = groups[group].add_parser(word, help=brief, description=about, allow_abbrev=False)
-        command_.set_defaults(command=name)
-        for names, options in row.arguments:
-            command_.add_argument(*names, **options)
-        _add_settings(command_, is_serve=name == "serve")
+            parent = groups[""].add_parser(group)
+            groups[group] = parent.add_subparsers(title="commands", metavar="COMMAND")
+        command_parser = groups[group].add_parser(
+            word, help=_brief(row), description=_about(row), allow_abbrev=False
+        )
+        _fill(command_parser, name)
     return parser
 
 
+def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
+    """What is typed: a command, whose name is ``command``, and its arguments. Exits where that is wrong."""
+    for length in (2, 1):
+        name = " ".join(words[:length])
+        if name in COMMANDS:
+            about = _about(COMMANDS[name])
+            parser = _Parser(prog=f"releasetrack.py {name}", description=about, allow_abbrev=False)
+            _fill(parser, name)
+            return parser.parse_args(words[length:])
+    return make_parser().parse_args(words)
+
+
+def _set_up_logging(settings: Settings, command_name: str) -> None:
+    """Log to standard error: all of it of ``serve``; of commands errors, unless a level is asked for."""
+    level = settings.log_level.upper()
+    logging.basicConfig(
+        level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    if command_name != "serve":
+        log.setLevel(level if "log_level" in settings.given else logging.ERROR)
+
+
+def _message_of(error: Exception, args: argparse.Namespace) -> str:
+    """What was wrong, by the flags that were typed."""
+    if not isinstance(error, Invalid):
+        return str(error)
+    labels = COMMANDS[args.command].flags
+    kind = KINDS.get(getattr(args, "kind", ""))
+    if kind:
+        labels |= {field.name: f"--set {field.name}" for field in kind.fields}
+    return "; ".join(problem.named(labels).rstrip(".") for problem in error.problems)
+
+
+def _is_utf8(word: str) -> bool:
+    """Whether an argument was; its other bytes are surrogates, as Python reads them."""
+    return not any("\udc80" <= letter <= "\udcff" for letter in word)
+
+
+def _run_command(args: argparse.Namespace, words: Sequence[str]) -> int:
+    """Run what was typed. Returns its exit status; raises what a command raises, SettingError."""
+    if not all(map(_is_utf8, words)):
+        raise SettingError("an argument is not UTF-8")
+    flags = {name: getattr(args, f"setting {name}", None) for name in SETTINGS}
+    settings = Settings.from_outside(flags, os.environ)
+    _set_up_logging(settings, args.command)
+    if args.command == "serve":
+        for name in unknown_variables(os.environ):
+            log.warning("the variable %s is ignored: no setting has that name", name)
+    with Invocation(settings, args) as run:
+        return run.execute(COMMANDS[args.command])
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    args = make_parser().parse_args(sys.argv[1:] if argv is None else argv)
+    """Run the command that is typed. Returns its exit status."""
+    words = sys.argv[1:] if argv is None else [*argv]
+    args = parse_arguments(words)
     try:
-        if any("\udc80" <= letter <= "\udcff" for word in argv or sys.argv[1:] for letter in word):
-            raise SettingError("an argument is not UTF-8")
-        flags = {name: getattr(args, f"setting {name}", None) for name in SETTINGS}
-        settings = Settings.from_outside(flags, os.environ)
-        logging.basicConfig(
-            level=settings.log_level.upper(),
-            stream=sys.stderr,
-            format="%(asctime)s %(levelname)s %(message)s",
-        )
-        if args.command != "serve":  # commands print what they have to say
-            log.setLevel(
-                settings.log_level.upper() if "log_level" in settings.given else logging.ERROR
-            )
-        if args.command == "serve":
-            for name in unknown_variables(os.environ):
-                log.warning("the variable %s is ignored: no setting has that name", name)
-        with Invocation(settings, args) as run:
-            return run.execute(COMMANDS[args.command])
+        return _run_command(args, words)
     except (ReleasetrackError, SettingError) as error:
-        said = str(error)
-        if isinstance(error, Invalid):
-            kind = KINDS.get(getattr(args, "kind", ""))
-            labels = COMMANDS[args.command].flags | {
-                field.name: f"--set {field.name}" for field in (kind.fields if kind else ())
-            }
-            said = "; ".join(problem.named(labels).rstrip(".") for problem in error.problems)
-        _complain(said)
+        _complain(_message_of(error, args))
         return 2 if isinstance(error, SettingError) else 1
     except KeyboardInterrupt:
         _complain("stopped")

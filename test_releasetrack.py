@@ -1361,7 +1361,6 @@ NOT_PLAIN_YET = {
     "transfer",
     "pages",
     "service",
-    "cli",
 }
 VAGUE_NAMES = frozenset(
     "another asked at data_ did do done_ found given got here it is_ kept left left_ mine more of one ones"
@@ -1618,8 +1617,21 @@ def test_readme_commands_parse(capsys):
     said = re.findall(r"(?:^|[ (/])releasetrack(?:\.py)? +([a-z][^|;)&<>#\n]*)", code, re.MULTILINE)
     for words in map(shlex.split, said):
         with contextlib.suppress(SystemExit):  # --help; what is wrong is printed
-            rt.make_parser().parse_args(words)
+            rt.parse_arguments(words)
     assert len(said) >= 10 and capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", rt.COMMANDS)
+def test_parser_of_one_command_reads_what_that_of_all_does(name, capsys):
+    for words in ([], ["--help"], ["--nonsense"]):
+        results = []
+        for parse in (rt.parse_arguments, rt.make_parser().parse_args):
+            try:
+                status, values = 0, vars(parse([*name.split(), *words]))
+            except SystemExit as ended:
+                status, values = ended.code, {}
+            results.append((status, values, capsys.readouterr()))
+        assert results[0] == results[1]
 
 
 def test_readme_names_what_there_is():
@@ -1710,9 +1722,7 @@ def settings_of(
     *flags: str, stored: Sequence[dict[str, list[str]]] = (), **environ: str
 ) -> rt.Settings:
     """What the command line makes of flags of ``serve``, of the environment and of stored settings."""
-    args = (
-        rt.make_parser().parse_args(["serve", *flags]) if flags else None
-    )  # else it is what None gives
+    args = rt.parse_arguments(["serve", *flags]) if flags else None  # else it is what None gives
     return rt.Settings.from_outside(
         {name: getattr(args, f"setting {name}", None) for name in rt.SETTINGS}, environ
     ).merged_with(*stored)
