@@ -870,6 +870,13 @@ def _without_zeros(numbers: Sequence[int]) -> tuple[int, ...]:
     return tuple(numbers)
 
 
+def _scheme_of_number(first: int) -> str:
+    """What the first number of a version looks like: "year", "date", or "" for one that counts."""
+    if 1900 <= first < 2100:
+        return "year"
+    return "date" if first > 10_000_000 else ""
+
+
 @dataclasses.dataclass
 class VersionParts:
     """A version of no particular ecosystem, in small letters. It is shared: it does not change."""
@@ -889,11 +896,14 @@ class VersionParts:
     architecture: str = ""  # by one name, however it is spelled
     commit: str = ""  # the hash of the commit that it was built from
     is_on_base_alone: bool = False  # its only number is a base's, as in "lts-jdk17"
+    is_count: bool = False  # its first number is no year, though it looks like one
 
     def __post_init__(self) -> None:
-        first, plain = self.numbers[0] if self.numbers else 0, _without_zeros(self.numbers)
+        plain = _without_zeros(self.numbers)
         # The kind of the numbers: those of different kinds cannot be compared.
-        self.scheme = "year" if 1900 <= first < 2100 else "date" if first > 10_000_000 else ""
+        self.scheme = _scheme_of_number(self.numbers[0]) if self.numbers else ""
+        if self.is_count and self.scheme == "year":
+            self.scheme = ""
         self.product = self.name, self.scheme
         # What is the same for versions that follow each other on any base; for all builds, variants and
         # spellings of a version; and for tags of an image that are meant to be used alike.
@@ -923,6 +933,11 @@ class VersionParts:
     def order_by_words(self) -> VersionOrder:
         """As of ``version_order``, which is asked several times for each version of a comparison."""
         return self.ranked(_rank_of_word)
+
+    @functools.cached_property
+    def as_count(self) -> VersionParts:
+        """The same where its first number is no year, though it looks like one."""
+        return dataclasses.replace(self, is_count=True)
 
 
 def _numbers_of(group: str) -> tuple[int, ...]:
@@ -1274,6 +1289,7 @@ class VersionRules(NamedTuple):
     is_one_family: bool = False  # all versions of a project may follow each other
     own_name: str = ""  # of the project, its letters and digits: tags may begin with it
     answers: tuple[tuple[str, bool], ...] = ()  # versions, and whether those like them follow mine
+    counted_names: frozenset[str] = frozenset()  # of versions whose first numbers are no years
 
     def of(self, name: str, answers: Iterable[tuple[str, bool]] = ()) -> VersionRules:
         """The rules for a project of that name, with what a person said of it."""
@@ -1285,6 +1301,8 @@ class VersionRules(NamedTuple):
         parts = version_parts(version)
         if parts.name and parts.name.replace("-", "") == self.own_name:
             parts = version_parts(version, True)
+        if parts.scheme == "year" and parts.name in self.counted_names:
+            parts = parts.as_count
         return VersionParts(parts.before) if parts.is_on_base_alone and self.is_image else parts
 
     def form(self, one: VersionParts) -> tuple[Any, ...]:
@@ -15497,6 +15515,40 @@ ABANDONED = "its last check did not end: the program was killed in its midst, or
 INTERNAL_ERROR = "internal error, see the log"
 _DIGEST_GRACE = 10.0  # seconds before a digest is due in which events go into the next one
 
+# ---- whether a number is a year
+_FIRST_YEAR = 1980  # that versions are called after
+_LONE_YEARS = 10  # before a release, that a number without others behind it may name
+
+
+def _is_its_year(parts: VersionParts, date: str) -> bool:
+    """Whether the first number of a version agrees with the date of its release.
+
+    An old line that is kept up, or pushed again, is called after a year long ago. A number alone is more
+    often a count, and has to be nearer.
+    """
+    year = int(date[:4])
+    first_year = year - _LONE_YEARS if len(parts.numbers) == 1 else _FIRST_YEAR
+    return first_year <= parts.numbers[0] <= year + 1
+
+
+def with_counts(rules: VersionRules, releases: Mapping[str, Release]) -> VersionRules:
+    """The rules, with the names before numbers that look like years and are none, as b1899 and b1900.
+
+    Decided once for all versions with such a name: most of them have to agree with their dates. What has no
+    date is dated as of the check that found it, so that the list itself decides.
+    """
+    agreeing, others = Counter[str](), Counter[str]()
+    for version, release in releases.items():
+        if version_parts(version).scheme != "year":
+            continue
+        parts = rules.parts(version)
+        if parts.numbers and release.date:
+            counter = agreeing if _is_its_year(parts, release.date) else others
+            counter[parts.name] += 1
+    counted = frozenset(name for name, count in others.items() if count > agreeing[name])
+    return rules._replace(counted_names=counted) if counted != rules.counted_names else rules
+
+
 # ---- what is new
 _ABANDONED_AFTER = (
     730 * DAY
@@ -15552,14 +15604,28 @@ def _version_lines(
     ]
 
 
-def _line_starts(level: tuple[int, ...], dates: Mapping[str, str]) -> dict[tuple[int, ...], str]:
+class _Starts(NamedTuple):
+    """The lines of numbers that go on behind the same ones, and when they began."""
+
+    lines: list[tuple[int, ...]]  # the lowest first
+    second_latest: list[
+        str
+    ]  # by a count of them, from 0: when the last but one of the lowest began
+
+
+def _line_starts(level: tuple[int, ...], dates: Mapping[str, str]) -> _Starts:
     """When each line of numbers began that goes on behind those of ``level``. ``dates``: of all versions."""
     size, starts = len(level) + 1, dict[tuple[int, ...], str]()
     for version, date in dates.items():
         numbers = version_parts(version).numbers[:size]
         if numbers[:-1] == level:
             starts[numbers] = min(starts.get(numbers, date), date)
-    return starts
+    lines, second_latest = sorted(starts), [""]
+    latest = ["", ""]
+    for line in lines:
+        latest = sorted([*latest, starts[line]])[1:]
+        second_latest.append(latest[0])
+    return _Starts(lines, second_latest)
 
 
 def _outrun(lines: Iterable[_Line], own: tuple[int, ...], dates: Mapping[str, str]) -> set[str]:
@@ -15567,7 +15633,7 @@ def _outrun(lines: Iterable[_Line], own: tuple[int, ...], dates: Mapping[str, st
 
     ``dates``: of all versions like mine. An old line that is kept up, as 5.9 beside 6.0, began before.
     """
-    starts, outrun = dict[tuple[int, ...], dict[tuple[int, ...], str]](), set[str]()
+    starts, outrun = dict[tuple[int, ...], _Starts](), set[str]()
     newest = max(dates.values(), default="")
     ended_by = timestamp(instant_of(newest) - _OUTRUN_AFTER) if newest else ""
     for line in lines:
@@ -15578,12 +15644,8 @@ def _outrun(lines: Iterable[_Line], own: tuple[int, ...], dates: Mapping[str, st
         if level not in starts:
             starts[level] = _line_starts(level, dates)
         until = timestamp(instant_of(line.last) + _OUTRUN_AFTER)
-        later = [
-            numbers
-            for numbers, start in starts[level].items()
-            if numbers < line.numbers and start > until
-        ]
-        if len(later) > 1:
+        lower_count = bisect.bisect_left(starts[level].lines, line.numbers)
+        if starts[level].second_latest[lower_count] > until:
             outrun.update(line.versions)
     return outrun
 
@@ -15626,6 +15688,7 @@ def _abandoned(
 
 def ranked_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[str, int]:
     """The place of each version: final ones of the main family last, and of those the highest."""
+    rules = with_counts(rules, releases)
     orders = {version: rules.order(version) for version in releases}
     parts = {version: rules.parts(version) for version in releases}
     finals = sorted(
@@ -16829,14 +16892,18 @@ def doubtful_version(
     with mine is doubtful when mine has missed two of its releases.
     """
     doubts, own = _Doubts(mine, newer, releases, rules, tags), rules.parts(mine)
-    doubtful, others = dict[str, VersionParts](), list[VersionParts]()
-    for version, release in releases.items():
-        if doubts.is_doubtful(version, release):
-            doubtful[version] = rules.parts(version)
-        elif not release.is_prerelease and not release.gone_at:
-            others.append(rules.parts(version))
+    doubtful = {
+        version: rules.parts(version)
+        for version, release in releases.items()
+        if doubts.is_doubtful(version, release)
+    }
     if not doubtful:
         return ""
+    others = [
+        rules.parts(version)
+        for version, release in releases.items()
+        if not (version in doubtful or release.is_prerelease or release.gone_at)
+    ]
     begun = tags.family(own).longer if rules.is_image and own.scheme != "date" else ()
     products = {parts.product for parts in others if parts.numbers} - {own.product}
     of_mine = {parts.release for parts in others if parts.family == own.family}
@@ -16859,14 +16926,15 @@ class Comparer:
     """Compares versions with the releases of one project. What it finds of a version is kept: many run it."""
 
     def __init__(self, releases: Mapping[str, Release], rules: VersionRules) -> None:
-        self._releases, self._rules = releases, rules
-        self._tags = ImageTags(releases, rules)
+        self.rules = with_counts(rules, releases)
+        self._releases = releases
+        self._tags = ImageTags(releases, self.rules)
         self._newer, self._doubts = dict[str, list[str]](), dict[str, str]()
 
     def newer(self, mine: str) -> list[str]:
         """As of a Comparison."""
         if mine not in self._newer:
-            comparison = Comparison(mine, self._releases, self._rules, tags=self._tags)
+            comparison = Comparison(mine, self._releases, self.rules, tags=self._tags)
             self._newer[mine] = comparison.newer()
         return self._newer[mine]
 
@@ -16875,7 +16943,7 @@ class Comparer:
         if mine not in self._doubts:
             finals = [version for version in newer if not self._releases[version].is_prerelease]
             self._doubts[mine] = doubtful_version(
-                mine, finals or newer, self._releases, self._rules, self._tags
+                mine, finals or newer, self._releases, self.rules, self._tags
             )
         return self._doubts[mine]
 
@@ -16930,6 +16998,8 @@ def compared(
     A tag of an unknown build is taken for the build that it was at first. Of a tag that moves, but latest,
     the digest decides. ``is_reading``: a check is due that may find releases which were left out.
     """
+    comparer = comparer or Comparer(releases, rules)
+    rules = comparer.rules
     known = _digest_of(releases.get(installation.version))
     known_as, digest = _known_as(installation, releases, rules), known.partition(" ")[0]
     mine = known_as or installation.version
@@ -16954,7 +17024,7 @@ def compared(
         cve=(),
         is_other_base=False,
     )
-    newer, comparer = list[str](), comparer or Comparer(releases, rules)
+    newer = list[str]()
     if _is_compared_by_digest(installation, known_as, known, rules):
         is_same = bool(installation.digest) and bool(digest)
         after = dataclasses.replace(after, state="current" if is_same else "unknown")
@@ -17095,6 +17165,7 @@ def changes_between(
     since: str, until: str, releases: Mapping[str, Release], rules: VersionRules
 ) -> ReleaseRange:
     """What follows ``since`` in its family, up to ``until``; "" for the newest. Raises Invalid."""
+    rules = with_counts(rules, releases)
     if not is_comparable(since, releases, rules):
         raise Invalid(
             Problem("since", f"must be like the project's versions; {since[:NAME_LIMIT]!r} is not")
@@ -17157,6 +17228,7 @@ def apply_rules(
         ruled_out = {*ruled_out, *(tag for tag in releases if is_left_out(tag, tags))}
     known = {version: release for version, release in releases.items() if version not in ruled_out}
     comparer = Comparer(known, rules)
+    rules = comparer.rules
     installed = _compared_installations(project, known, rules, comparer)
     after = dataclasses.replace(project, installed=installed)
     comparable, moving = set[str](), set[str]()  # versions and tags that say what is news
@@ -18066,7 +18138,7 @@ class _Announcement:
 
     @staticmethod
     def _is_followed(installation: Installation, version: str, rules: VersionRules) -> bool:
-        if installation.may_follow == version:
+        if version in (installation.newest, installation.may_follow):
             return True
         if installation.state in ("unknown", "not compared"):
             return bool(rules.parts(installation.version).numbers)

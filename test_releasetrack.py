@@ -14312,6 +14312,78 @@ def test_pushes_and_digests_say_which_tags_follow(row):
     assert (found.state, found.newest or found.may_follow) == (state, expected.lstrip("=~"))
 
 
+# What is installed | what follows, as in PUSHES | versions, each with the day of its release ("@"); "b7..b9@DAY" are three, a day apart.
+# What has no day is dated as of a check in 2026.
+NUMBERS_LIKE_YEARS = """
+# a counter that enters the years, is among them, or leaves them
+b1895 | b1909 | b1890..b1909@2024-01-05
+b1899 | b1900 | b1880..b1900@2024-01-05
+b2095 | b2109 | b2090..b2109@2024-01-05
+b2099 | b2100 | b2080..b2100@2024-06-05
+b1890 | b2030 | b1890..b2030@2023-12-05
+b1700 | b2400 | b1700..b2400@2023-12-05
+b1999 | b2005 | b1800..b2005@2023-12-05
+build-1898 | build-1903 | build-1895..build-1903@2022-03-01
+v1897.2 | v1902.2 | v1894.2..v1902.2@2021-03-01
+v2097.0.1 | v2104.0.1 | v2094.0.1..v2104.0.1@2021-03-01
+1898 | 1905 | 1890..1905@2019-02-01
+r2090-alpine | r2101-alpine | r2085-alpine..r2101-alpine@2020-02-01
+b1895 | b1909 | 2023.1@2023-02-01 2024.1@2024-01-03 b1890..b1909@2024-01-05
+# the same without dates
+b1895 | b1909 | b1890..b1909
+b2099 | b2110 | b1990..b2110
+build-1890 | build-2300 | build-1890..build-2300
+# years: those that agree with the dates, or as they stand in the list
+10.8.1 | = | 2021.12.16@2021-12-16 10.8.0@2022-02-01 10.8.1@2023-03-01
+2021.12.16 | ~10.8.1 | 2021.12.16@2021-12-16 10.8.0@2022-02-01 10.8.1@2023-03-01
+4.3.1 | ~2024.2.1 | 4.2.0@2023-04-01 4.3.1@2023-06-01 2024.1.0@2024-02-01 2024.2.1@2024-05-01
+4.3.1 | ~2024.2.1 | 4.2.0@2023-04-01 4.3.1@2023-06-01 2023.9.0@2024-02-01 2024.2.1@2024-05-01
+4.3.1 | ~2024.1.0 | 4.2.0@2023-04-01 4.3.1@2023-06-01 2024.1.0@2023-12-20
+2019.4.8 | 2022.1.0 | 2019.4.7@2021-01-01 2022.1.0@2022-03-01 2019.4.8@2022-02-01
+2024 | 2026 | 2020..2026@2026-01-05
+1.9.0 | ~2026.1.0 | 1.8.0 1.9.0 2010.4.0 2011.4.0 2026.1.0
+1.9.0 | ~2026 | 1.8.0 1.9.0 2019..2026
+# one odd tag does not make years of a counter, nor a counter of years
+b2300 | b2400 | b2300..b2400@2024-01-05 b2024@2024-02-01
+4.3.1 | ~2024.2.1 | 4.3.1@2023-06-01 2024.1.0@2024-02-01 1950@2024-03-01 2024.2.1@2024-05-01
+"""
+
+
+def versions_of_days(text: str) -> Iterator[tuple[str, str]]:
+    """The versions of a row of NUMBERS_LIKE_YEARS, and their dates."""
+    for word in text.split():
+        names, _, day = word.partition("@")
+        first, _, last = names.partition("..")
+        prefix, number, suffix = re.fullmatch("([a-z-]*)([0-9]+)(.*)", first).groups()
+        count = int(re.search("[0-9]+", last or number)[0]) - int(number) + 1
+        begun = rt.instant_of(f"{day or '2026-08-01'}T09:00:00Z")
+        for step in range(count):
+            date = rt.timestamp(begun + step * rt.DAY * bool(day))
+            yield (f"{prefix}{int(number) + step}{suffix}" if last else names), date
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in NUMBERS_LIKE_YEARS.strip().splitlines() if not row.startswith("#")]
+)
+@pytest.mark.parametrize("rules", [rt.GENERIC, rt.IMAGES])
+def test_number_is_a_year_where_the_dates_agree(rules, row):
+    """Of 200 builds that counted from 1900 to 2099 who ran an older one was not told."""
+    mine, expected, versions = (cell.strip() for cell in row.split("|"))
+    known = {version: was(date, version=version) for version, date in versions_of_days(versions)}
+    places = rt.ranked_places(known, rules)
+    known = {
+        version: dataclasses.replace(release, place=places[version])
+        for version, release in known.items()
+    }
+    found = rt.compared(rt.Installation("", mine), known, rules)
+    state = {"=": "current", "~": "unsure"}.get(expected[0], "behind")
+    assert (found.state, found.newest or found.may_follow) == (state, expected.lstrip("=~"))
+    if state == "behind":
+        assert places[mine] < places[expected]
+        changes = rt.changes_between(mine, expected, known, rules).releases
+        assert changes[0].version == expected
+
+
 @pytest.mark.parametrize(
     "mine, tags, newest",
     [
