@@ -84,7 +84,6 @@ import argparse
 import base64
 import bisect
 import contextlib
-import csv
 import dataclasses
 import datetime
 import difflib
@@ -24165,66 +24164,6 @@ def export_account(call: Call, *, with_secrets: bool = False) -> str:
     return document.removesuffix("[]\n}") + f"[\n{projects}".replace("\n", "\n    ") + "\n  ]\n}"
 
 
-def export_csv(call: Call) -> str:
-    """The projects with what is installed and the latest release, a line for each place."""
-    text, store = io.StringIO(), call.store
-    rows = csv.writer(text)
-    rows.writerow(("provider", "name", "place", "installed", "state", "newest", "latest", "date"))
-    for project in store.projects.each(call.account_id):
-        latest = store.releases.newest(call.account_id, [project.source_id])
-        release = latest.get(project.source_id) or Release("", "")
-        for installation in project.installed or (Installation("", "", state=""),):
-            cells = (
-                project.provider,
-                project.name,
-                installation.place,
-                installation.shown,
-                installation.state,
-                installation.newest,
-                release.version,
-                release.date,
-            )
-            # A spreadsheet would take others' texts for formulas.
-            rows.writerow([
-                f"'{cell}" if str(cell)[:1] in ("=", "+", "-", "@") else cell for cell in cells
-            ])
-    return text.getvalue()
-
-
-# Where forges have a feed of a repository's releases, by dialect.
-_FEEDS: dict[Any, str] = {
-    github: "{site}/{name}/releases.atom",
-    forgejo: "{site}/{name}/releases.rss",
-    gitlab: "{site}/{name}/-/tags?format=atom",
-    feed_: "{name}",
-}
-
-
-def export_opml(call: Call) -> str:
-    """The feeds of the projects that have one at their provider, for a feed reader, in a folder per tag.
-
-    A tag that is added meanwhile is left out.
-    """
-    folders, tags = dict[str, list[str]](), call.tags
-    for project in call.store.projects.each(call.account_id):
-        provider = call.context.providers.get(project.provider)
-        if provider and (feed := _FEEDS.get(provider.dialect.read)):
-            url = feed.format(site=provider.site, name=project.name.partition("#")[0])
-            names = [tags[id_] for id_ in project.tags if id_ in tags]
-            for folder in names or ["releasetrack"]:
-                folders.setdefault(folder, []).append(
-                    f'<outline type="rss" text="{html.escape(project.name)}" xmlUrl="{html.escape(url)}"/>\n'
-                )
-    body = "".join(
-        f'<outline text="{html.escape(name)}">\n{"".join(lines)}</outline>\n'
-        for name, lines in sorted(folders.items())
-    )
-    return (
-        '<?xml version="1.0" encoding="UTF-8"?>\n<opml version="2.0">\n<head><title>releasetrack</title>'
-        f"</head>\n<body>\n{body}</body>\n</opml>\n"
-    )
-
-
 _MEMBERS: dict[str, type] = {  # of a document
     "releasetrack": int,
     "account": dict,
@@ -24234,11 +24173,6 @@ _MEMBERS: dict[str, type] = {  # of a document
     "prune": bool,
 }
 _BEGINNING = re.compile(rf'\s*(?:\{{\s*"|\[\[?)?(?:{"|".join(_MEMBERS)})(?:" *:| *=|\])')
-EXPORTS: dict[str, tuple[str, Callable[[Call], str]]] = {  # by format: content type, and text
-    "json": ("application/json", export_account),
-    "opml": ("text/x-opml", export_opml),
-    "csv": ("text/csv", export_csv),
-}
 
 
 def is_document(text: str) -> bool:
@@ -24829,32 +24763,34 @@ def projects_at(url: str, key: str, ask: Callable[[Request], Answer]) -> Iterato
 
 
 @_at_most_entries
-def repositories_of(
-    user: str, what: str, provider: Provider, token: str | None, ask: Callable[[Request], Answer]
+def starred_repositories(
+    user: str, provider: Provider, token: str | None, ask: Callable[[Request], Answer]
 ) -> Iterator[Pin]:
-    """The repositories that a user of GitHub has "starred", or watches ("subscriptions"); forks count as
-    indirect, archived ones are left out. https://docs.github.com/en/rest/activity/starring"""
+    """The repositories that a user of GitHub has starred; forks count as indirect, archived ones are left out.
+
+    https://docs.github.com/en/rest/activity/starring
+    """
     user = user.strip().removeprefix("@")
     missing = f"has no user {user[:60]!r}"
     # A managed user has an underscore and the short code of the enterprise behind the name.
-    is_name = re.fullmatch("[A-Za-z0-9-]{1,39}(?:_[A-Za-z0-9]{1,39})?", user)
-    if not is_name or what not in ("starred", "subscriptions"):
+    if not re.fullmatch("[A-Za-z0-9-]{1,39}(?:_[A-Za-z0-9]{1,39})?", user):
         raise ValueError(f"{provider.title} {missing}")
-    url: str | None = f"{github_api(provider.site)}/users/{user}/{what}?per_page=100"
+    headers = {**provider.auth(token), "Accept": "application/vnd.github+json"}
+    url: str | None = f"{github_api(provider.site)}/users/{user}/starred?per_page=100"
     for _ in range(100):
-        request = Request(
-            url or "", {**provider.auth(token), "Accept": "application/vnd.github+json"}
+        answer, repositories = _answer(
+            provider.title, ask, Request(url or "", headers), list, missing
         )
-        answer, found = _answer(provider.title, ask, request, list, missing)
-        for one in found:
-            is_over = pick(dict, one).get("archived") is True
+        for repository in repositories:
+            is_archived = pick(dict, repository).get("archived") is True
             yield Pin(
-                pick(str, one, "full_name"),
-                provider="" if is_over else provider.id,
-                is_direct=pick(dict, one).get("fork") is not True,
-                reason="archived" if is_over else "",
+                pick(str, repository, "full_name"),
+                provider="" if is_archived else provider.id,
+                is_direct=pick(dict, repository).get("fork") is not True,
+                reason="archived" if is_archived else "",
             )
-        if not (url := next_page(answer)):
+        url = next_page(answer)
+        if not url:
             break
 
 
@@ -27910,7 +27846,7 @@ def _pins_to_import(visit: Visit) -> list[Pin]:
                 forge = visit.providers["github"]
                 # The operator's token shows the operator's private repositories.
                 token = provider_token(visit.settings, forge) if account.is_admin else None
-                return list(repositories_of(user, form.text("what"), forge, token, ask))
+                return list(starred_repositories(user, forge, token, ask))
         if not text:
             raise Invalid(f"{name} is empty." if name else "Choose a file, or paste its text.")
         if is_document(text):
@@ -27954,14 +27890,8 @@ def _import_form(read: Button) -> dict[str, Any]:
                     more={"rows": "8", "placeholder": "services:\n  db:\n    image: postgres:16.4"},
                 ),
             ],
-            "Or repositories of a GitHub user": [
+            "Or the repositories that a GitHub user has starred": [
                 Field("user", "User name"),
-                Field(
-                    "what",
-                    "Which",
-                    type="select",
-                    choices=[("starred", "Starred"), ("subscriptions", "Watched")],
-                ),
                 Field("only", "Name contains (optional)"),
             ],
             "Or an account at newreleases.io or another releasetrack": [
@@ -29455,14 +29385,7 @@ def account_page(visit: Visit) -> Page:
             {
                 "heading": "Export",
                 "anchor": "export",
-                "pages": [
-                    ("alternate", words, f"/account/export?format={name}")
-                    for name, words in (
-                        ("json", "Everything, as JSON"),
-                        ("csv", "Projects, as CSV"),
-                        ("opml", "Feeds, as OPML"),
-                    )
-                ],
+                "pages": [("alternate", "Everything, as JSON", "/account/export")],
                 "hint": "Passwords and tokens are left out; the command export --secrets includes them.",
             },
         ],
@@ -29471,15 +29394,13 @@ def account_page(visit: Visit) -> Page:
 
 @page_at("/account/export", methods="GET")
 def export_page(visit: Visit) -> bytes:
-    name = visit.query.one_of("format", *EXPORTS)
-    visit.query.check()
-    content_type, make = EXPORTS[name]
-    text = make(Call(visit.context, visit.account.id, (), {}))
+    """What the account owns, as a file."""
+    text = export_account(Call(visit.context, visit.account.id, (), {}))
     bottle.response.headers.update(
         PAGE_HEADERS
         | {
-            "Content-Type": f"{content_type}; charset=utf-8",
-            "Content-Disposition": f'attachment; filename="releasetrack.{name}"',
+            "Content-Type": "application/json; charset=utf-8",
+            "Content-Disposition": 'attachment; filename="releasetrack.json"',
         }
     )
     return text.encode("utf-8", "replace")
@@ -32498,22 +32419,10 @@ def apply_(run: Invocation, call: Call, args: argparse.Namespace) -> list[Step]:
     return _carried_out(run, Plan(call, document, is_pruning=args.prune, environ=os.environ))
 
 
-@command(
-    argument(
-        "--format",
-        "json (default), csv (projects) or opml (feeds)",
-        choices=list(EXPORTS),
-        default="json",
-    ),
-    switch("--secrets", "include the secrets of destinations, in JSON"),
-)
+@command(switch("--secrets", "include the secrets of destinations"))
 def export(call: Call, args: argparse.Namespace) -> str:
     """Print what an account owns: projects, options, tags, destinations, installed versions."""
-    if args.secrets and args.format != "json":
-        raise SettingError("--secrets is for --format json")
-    if args.secrets:
-        return export_account(call, with_secrets=True)
-    return EXPORTS[args.format][1](call)
+    return export_account(call, with_secrets=args.secrets)
 
 
 def _has_export(files: Sequence[str]) -> bool:
@@ -32526,7 +32435,7 @@ def _has_export(files: Sequence[str]) -> bool:
 def _import_export(run: Invocation, service: Service, account: Account) -> None:
     """Add what an export has, and print what became of it. Raises SettingError if more is typed."""
     args = run.args
-    is_elsewhere = args.server or args.stars or args.watched
+    is_elsewhere = args.server or args.stars
     if len(args.file) > 1 or args.tag or args.place or is_elsewhere:
         raise SettingError("an export is imported by itself; it has its own tags and places")
     document = read_document_file(args.file[0], service.helper)
@@ -32544,13 +32453,11 @@ def _imported_pins(run: Invocation, service: Service) -> list[tuple[str, Pin]]:
     pins = list[tuple[str, Pin]]()
     if args.file:
         pins += scan_files(args.file, service.helper, run.complain, {})
-    provider = service.providers["github"]
-    token = provider_token(run.settings, provider)
-    lists = [
-        repositories_of(user, relation, provider, token, ask)
-        for user, relation in ((args.stars, "starred"), (args.watched, "subscriptions"))
-        if user
-    ]
+    lists = list[Iterator[Pin]]()
+    if args.stars:
+        provider = service.providers["github"]
+        token = provider_token(run.settings, provider)
+        lists.append(starred_repositories(args.stars, provider, token, ask))
     if args.server:
         key = os.environ.get("RELEASETRACK_KEY", "").strip()
         if not key:
@@ -32589,7 +32496,6 @@ def _with_tags(pin: Pin, tags: Sequence[str]) -> Pin:
         dest="server",
     ),
     argument("--stars", "the repositories that a GitHub user has starred", "USER"),
-    argument("--watched", "the repositories that a GitHub user watches", "USER"),
     switch("--all", "include forks and indirect dependencies"),
     _PLACE,
     repeatable("--tag", "a tag for the projects added", "TAG", default=[]),
@@ -32603,8 +32509,8 @@ def import_(run: Invocation, service: Service, account: Account, args: argparse.
     export would change something, 3 something was left out.
     """
     place = read_place(args.place)
-    if not (args.file or args.server or args.stars or args.watched):
-        raise SettingError("nothing to import; expected a file, --from, --stars or --watched")
+    if not (args.file or args.server or args.stars):
+        raise SettingError("nothing to import; expected a file, --from or --stars")
     if _has_export(args.file):
         _import_export(run, service, account)
         return None

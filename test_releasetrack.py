@@ -26795,7 +26795,7 @@ def test_export_is_imported_into_an_empty_store_as_it_was(tmp_path):
 
 def test_export_without_secrets_has_none_and_its_import_says_what_is_missing(world, tmp_path):
     fill_account(world)
-    for exported in (ok(world, "export"), world.visitor().get("/account/export?format=json").text):
+    for exported in (ok(world, "export"), world.visitor().get("/account/export").text):
         assert "PLANTED" not in exported and "whsec_" not in exported
     with contextlib.closing(World(tmp_path, "b.db")) as other:
         said = carry_out(other, exported, is_import=True)
@@ -26815,10 +26815,9 @@ def test_export_reads_a_few_projects_at_once(world):
     places = [rt.Installation(f"place {number}", "1.0", origin="file") for number in range(60)]
     fill_with_projects(world, 120, places)
     call = world.service.call(world.account.id, {})
-    for make in (rt.export_account, rt.export_csv, rt.export_opml):
-        with at_most(5, memory=5 * 2**20, about=make.__name__):
-            text = make(call)
-        assert "o/p0119" in text
+    with at_most(5, memory=5 * 2**20):
+        text = rt.export_account(call)
+    assert "o/p0119" in text
 
 
 def test_export_leaves_out_what_was_added_meanwhile(world):
@@ -26837,7 +26836,6 @@ def test_export_leaves_out_what_was_added_meanwhile(world):
     hook = world.webhook("http://127.0.0.1:9/")
     settings = {"tags": [tag.id], "destinations": {"webhook": [hook.id]}}
     world.store.projects.update(world.account.id, [project.id], settings)
-    assert '<outline text="releasetrack">' in rt.export_opml(call)
     (exported,) = json.loads(rt.export_account(call))["projects"]
     assert exported["name"] == "o/app" and "tags" not in exported
     project = world.store.projects.get(world.account.id, project.id)
@@ -26850,36 +26848,19 @@ def test_export_leaves_out_what_was_added_meanwhile(world):
 def test_export_of_all_that_an_account_may_have_is_cheap(world, visitor):
     places = [rt.Installation(f"place {number}", "1.0", origin="file") for number in range(60)]
     fill_with_projects(world, 1_000, places)
-    for name in rt.EXPORTS:
-        with at_most(2, about=name):
-            assert "o/p0999" in visitor.get(f"/account/export?format={name}").text
+    with at_most(2):
+        assert "o/p0999" in visitor.get("/account/export").text
     with at_most(2):
         assert "o/p0" in visitor.get("/updates?place=place+7").text
 
 
-def test_export_as_csv_and_opml(world):
+def test_export_is_a_file_for_who_is_signed_in(world):
     fill_account(world)
-    world.track("npm", "@a/b", release("=1+1"), installed=(rt.Installation("", "=1+1"),))
-    lines = world.visitor().get("/account/export?format=csv").text.splitlines()
-    assert (
-        lines[0] == "provider,name,place,installed,state,newest,latest,date"
-        and "github,o/app,,1.0,behind,1.1,1.1,2026-03-01T10:00:00Z" in lines
-    )
-    assert [line.split(",")[1:4] for line in lines if line.startswith("npm")] == [
-        ["'@a/b", "", "'=1+1"]
-    ], "no formula"
-    answer = world.visitor().get("/account/export?format=opml")
-    assert answer.headers["Content-Disposition"] == 'attachment; filename="releasetrack.opml"'
-    assert [(pin.name, pin.options) for pin in rt.pins_in("feeds.opml", answer.text, {})] == [
-        ("https://github.com/o/app/releases.atom", {"tags": ["Home", "w\u00f6rk & <more>"]})
-    ]
-    wrong = world.visitor().ask("GET", "/account/export?format=x")
-    assert (
-        wrong.status_int == 400
-        and wrong.content_type == "text/html"
-        and "Content-Disposition" not in wrong.headers
-    )
-    assert Visitor(world, "").ask("GET", "/account/export?format=json").status_int == 303
+    answer = world.visitor().get("/account/export")
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="releasetrack.json"'
+    assert "o/app" in {project["name"] for project in answer.json["projects"]}
+    stranger = Visitor(world, "").ask("GET", "/account/export")
+    assert stranger.status_int == 303 and "Content-Disposition" not in stranger.headers
 
 
 def test_apply_makes_a_file_true_and_changes_nothing_else(world, tmp_path, monkeypatch):
@@ -27598,7 +27579,7 @@ def test_server_that_names_projects_without_end_is_left(world, listen, what):
     forge, ask = rt.PROVIDERS["github"], world.service.fetcher.fetch
     forge = dataclasses.replace(forge, site=server.url)
     pins = (
-        rt.repositories_of("me", "starred", forge, None, ask)
+        rt.starred_repositories("me", forge, None, ask)
         if what == "stars"
         else rt.projects_at(server.url, "key", ask)
     )
@@ -27644,7 +27625,7 @@ def test_guest_chooses_no_path_at_a_forge(world, listen):
     guest = Visitor(world, add_account(world).email)
     shown = guest.send(
         "/projects/import",
-        {"do": "preview", "user": "x", "what": "../../user/repos?visibility=private&x="},
+        {"do": "preview", "user": "../../user/repos?visibility=private&x="},
     )
     assert "has no user" in alert_in(shown) and not server.seen
 
@@ -27658,13 +27639,10 @@ def test_operator_s_token_lists_repositories_for_administrators_alone(world, lis
     world.service.reload()
     for address, is_shown in ((add_account(world).email, False), ("me@example.org", True)):
         visitor = world.visitor(address)
-        for what in ("starred", "subscriptions"):
-            shown = visitor.send(
-                "/projects/import", {"do": "preview", "user": "boss", "what": what}
-            )
-            assert ("secret-plan" in shown.text) is is_shown
-            assert ("authorization" in server.seen[-1].headers) is is_shown
-    assert len(server.seen) == 4
+        shown = visitor.send("/projects/import", {"do": "preview", "user": "boss"})
+        assert ("secret-plan" in shown.text) is is_shown
+        assert ("authorization" in server.seen[-1].headers) is is_shown
+    assert len(server.seen) == 2
 
 
 def test_variables_are_for_who_runs_the_program(world, monkeypatch):
@@ -27871,13 +27849,9 @@ def test_archived_repositories_are_not_imported_and_forks_only_if_wanted(world, 
         "/api/v3/users/me/starred?per_page=100",
         "/api/v3/user/7/starred?per_page=100&page=2",
     ]
-    assert world.command("import", "--watched", "me", "--tag", "stars", *at)[::2] == (
+    assert world.command("import", "--stars", "me", "--tag", "stars", *at)[::2] == (
         3,
         "releasetrack: 2 rows left out; o/old1: archived\n",
-    )
-    assert (
-        "/users/me/subscriptions?" in server.seen[-2].path
-        or "/users/me/subscriptions?" in server.seen[2].path
     )
     found = world.store.projects.search(world.account.id, "o/")
     assert sorted(one.name for one in found) == ["o/p1", "o/p2"] and all(one.tags for one in found)
