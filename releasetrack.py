@@ -11502,6 +11502,26 @@ def _go_retracted(mod: str, versions: Collection[str]) -> set[str]:
     }
 
 
+def _go_withdrawn(address: str, versions: Collection[str]) -> Exchange:
+    """Those of a module's versions that the go.mod of its newest one retracts.
+
+    What is from before the module had a go.mod, as v2.0.0+incompatible, has none that could retract.
+    """
+    with_mod = [version for version in versions if not version.endswith("+incompatible")]
+    newest = max(with_mod or versions, key=version_order)
+    mod = yield Request(
+        f"{address}v/{quote(newest, safe='+')}.mod",
+        _GO_HEADERS,
+        accept_statuses=(403, 404, 410),
+        max_response_bytes=_DOCUMENT_LIMIT,
+    )
+    if mod.status != 200:
+        return set[str]()
+    if not re.search(r"^[ \t]*module\b", mod.text(), re.MULTILINE):
+        raise ValueError("it answered no go.mod")
+    return _go_retracted(mod.text(), versions)
+
+
 def goproxy(project: ProjectRef) -> Exchange:
     """https://go.dev/ref/mod#goproxy-protocol; a capital is written as ! and its small letter."""
     lists = yield from _go_majors(project)
@@ -11512,46 +11532,12 @@ def goproxy(project: ProjectRef) -> Exchange:
         latest = (yield Request(f"{lists[0][0]}latest", _GO_HEADERS)).json()
         release = make_release(latest["Version"], latest.get("Time"))
         return Listing([release], complete_kinds=())  # those of former commits are there, too
-    for at, module_versions in lists:  # the newest of each module retracts
-        # Those of before it had a go.mod count where the newest other has none; so it is in cmd/go.
-        old = {version for version in module_versions if version.endswith("+incompatible")}
-        if any(
-            places.get(version) == at and version not in project.known
-            for version in module_versions
-        ):
-            newest, last = max(module_versions.keys() - old or old, key=version_order), ""
-            mod = yield Request(
-                f"{at}v/{quote(newest, safe='+')}.mod",
-                _GO_HEADERS,
-                accept_statuses=(403, 404, 410),
-                max_response_bytes=_DOCUMENT_LIMIT,
-            )
-            if mod.status == 200 and not re.search(r"^[ \t]*module\b", mod.text(), re.MULTILINE):
-                raise ValueError("it answered no go.mod")
-            retracted = _go_retracted(mod.text() if mod.status == 200 else "", places)
-            if (
-                old
-                and newest not in old
-                and mod.status == 200
-                and mod.text().split()[1:] != [project.name]
-            ):
-                latest = yield Request(f"{at}latest", _GO_HEADERS, accept_statuses=(403, 404, 410))
-                last = latest.json()["Version"] if latest.status == 200 else newest
-            end = version_order(last if last in module_versions else newest)  # of what is final
-            places = {
-                version: place
-                for version, place in places.items()
-                if place != at
-                or not (
-                    version in retracted
-                    or (
-                        last
-                        and (
-                            version in old or (version_order(version) > end and "-" not in version)
-                        )
-                    )
-                )
-            }
+    withdrawn = set[str]()
+    for address, _ in lists:
+        versions = [version for version, place in places.items() if place == address]
+        if any(version not in project.known for version in versions):
+            withdrawn |= yield from _go_withdrawn(address, versions)
+    places = {version: place for version, place in places.items() if version not in withdrawn}
     undated = [version for version in places if version not in project.known and not dates[version]]
     for version in sorted(undated, key=version_order, reverse=True)[:20]:
         url = f"{places[version]}v/{quote(version, safe='+')}.info"

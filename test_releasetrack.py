@@ -7846,7 +7846,7 @@ LISTED |= {
         },
         "v0.9.0 May | v0.10.0 | v0.8.0",
     ),
-    # As cmd/go: what is from before it had a go.mod does not count, nor what the proxy's latest is not.
+    # What is from before it had a go.mod has none that could retract.
     "go that has a go.mod now": (
         "goproxy",
         "m.example/kit",
@@ -7854,34 +7854,24 @@ LISTED |= {
         {
             "/m.example/kit/@v/list": (
                 200,
-                f"v0.53.0 {MAY}\nv1.0.0+incompatible {MAY}\nv0.54.0 {JUNE}\nv2.5.0+incompatible {MAY}\n"
-                f"v1.8.2 {MAY}\nv0.55.0-rc.0 {JUNE}\n",
+                f"v0.54.0 {JUNE}\nv1.8.2 {MAY}\nv1.0.0+incompatible {MAY}\nv2.5.0+incompatible {MAY}\n",
             ),
-            "/m.example/kit/@v/v1.8.2.mod": (200, "module m.example/kit\n\ngo 1.22\n"),
-            "/m.example/kit/@latest": {"Version": "v0.54.0"},
+            "/m.example/kit/@v/v1.8.2.mod": (
+                200,
+                "module m.example/kit\nretract [v1.0.0, v1.9.0]\n",
+            ),
         },
-        "v0.55.0-rc.0~ June | v0.54.0 June | v0.53.0 May",
+        "v0.54.0 June | v2.5.0+incompatible May",
     ),
     "go that has none yet": (
         "goproxy",
         "m.example/kit",
         None,
         {
-            "/m.example/kit/@v/list": (200, f"v1.0.0 {MAY}\nv2.0.0+incompatible {JUNE}\n"),
-            "/m.example/kit/@v/v1.0.0.mod": (200, "module m.example/kit\n"),
+            "/m.example/kit/@v/list": (200, f"v2.0.0+incompatible {JUNE}\n"),
+            "/m.example/kit/@v/v2.0.0+incompatible.mod": (200, "module m.example/kit\n"),
         },
-        "v2.0.0+incompatible June | v1.0.0 May",
-    ),
-    "go of another latest": (
-        "goproxy",
-        "m.example/kit",
-        None,
-        {
-            "/m.example/kit/@v/list": (200, f"v1.0.0 {MAY}\nv2.0.0+incompatible {JUNE}\n"),
-            "/m.example/kit/@latest": {"Version": "v0.0.0-1-a"},
-            "/m.example/kit/@v/v1.0.0.mod": (200, "module m.example/kit\n\ngo 1.1\n"),
-        },
-        "v1.0.0 May",
+        "v2.0.0+incompatible June",
     ),
     "go with dates in its list": (
         "goproxy",
