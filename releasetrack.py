@@ -3466,7 +3466,7 @@ _SCRYPT = {"n": 2**14, "r": 8, "p": 5}
 
 
 def hash_password(password: str, salt: bytes | None = None) -> str:
-    """``scrypt$salt$hash``, both in hexadecimal. Takes about 0.2 s and 16 MiB."""
+    """Returns ``scrypt$salt$hash``, both in hexadecimal. Takes about 0.2 s and 16 MiB."""
     salt = salt or secrets.token_bytes(16)
     digest = hashlib.scrypt(
         password.encode("utf-8", "surrogatepass"), salt=salt, **_SCRYPT, dklen=32
@@ -3484,84 +3484,101 @@ def is_password(password: str, hashed: str) -> bool:
 
 
 def secret_hash(secret: str) -> bytes:
-    """What a key or session is looked up by, so that no comparison's time says anything of the secret."""
+    """Returns what a key or session is looked up by: no comparison's time says anything of the secret."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
 def make_signing_secret() -> str:
-    """``whsec_`` and 32 random bytes in base 64, the form of https://www.standardwebhooks.com"""
+    """Returns ``whsec_`` and 32 random bytes in base 64, the form of https://www.standardwebhooks.com"""
     return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 def signature(secret: str, moment: int, body: bytes) -> str:
-    """The contract's signature: HMAC-SHA256, keyed with the whole secret, in hexadecimal."""
+    """Returns the contract's signature: HMAC-SHA256, keyed with the whole secret, in hexadecimal."""
     return hmac.new(secret.encode(), b"%d." % moment + body, hashlib.sha256).hexdigest()
 
 
 def one_time_code(secret: str, step: int) -> str:
-    """The six digits of a step of 30 s: https://www.rfc-editor.org/rfc/rfc6238 and RFC 4226, section 5.3."""
+    """Returns the six digits of a step of 30 s.
+
+    https://www.rfc-editor.org/rfc/rfc6238 and RFC 4226, section 5.3.
+    """
     digest = hmac.digest(base64.b32decode(secret), step.to_bytes(8, "big", signed=True), "sha1")
-    at = digest[-1] & 15
-    return f"{(int.from_bytes(digest[at : at + 4], 'big') & 0x7FFFFFFF) % 10**6:06}"
+    offset = digest[-1] & 15
+    number = int.from_bytes(digest[offset : offset + 4], "big") & 0x7FFFFFFF
+    return f"{number % 10**6:06}"
 
 
 def step_of_code(secret: str, code: str, now: float) -> int:
-    """The step whose code this is, one before or after the current one at most; 0 if it is none's."""
-    given, current = code.replace(" ", "").encode("utf-8", "replace"), int(now // 30)
-    return next(
-        (
-            step
-            for step in range(current - 1, current + 2)
-            if hmac.compare_digest(one_time_code(secret, step).encode(), given)
-        ),
-        0,
-    )
+    """Returns the step whose code this is, one before or after the current one at most; 0 if it is none's."""
+    typed = code.replace(" ", "").encode("utf-8", "replace")
+    current = int(now // 30)
+    for step in (current - 1, current, current + 1):
+        if hmac.compare_digest(one_time_code(secret, step).encode(), typed):
+            return step
+    return 0
 
 
 def standard_signature(secret: str, id_: str, moment: int, body: bytes) -> str:
-    """The signature of Standard Webhooks: keyed with the bytes behind ``whsec_``."""
+    """Returns the signature of Standard Webhooks, which is keyed with the bytes behind ``whsec_``."""
     key = base64.b64decode(secret.removeprefix("whsec_"))
     digest = hmac.new(key, f"{id_}.{moment}.".encode() + body, hashlib.sha256).digest()
     return "v1," + base64.b64encode(digest).decode()
 
 
+_WEBHOOK_MAY_BE_OFF = 300  # seconds between the time of a webhook and that of who verifies it
+
+
 def verify(secret: str, headers: Mapping[str, str], body: bytes, now: float | None = None) -> bool:
-    """Whether a webhook is genuine and was sent at most five minutes ago: one of its ``webhook-signature``
-    is of its id, time and body. ``secret``: of the destination; ``headers``: in upper or lower case."""
-    given = {name.lower(): value for name, value in headers.items()}
-    moment = given.get("webhook-timestamp", "")
-    if not re.fullmatch("[0-9]{1,12}", moment) or abs((now or time.time()) - int(moment)) > 300:
+    """Tells whether a webhook is genuine and was sent at most five minutes ago.
+
+    It is if one of its ``webhook-signature`` is of its id, time and body. ``secret``: of the destination;
+    ``headers``: their names in upper or lower case.
+    """
+    values = {name.lower(): value for name, value in headers.items()}
+    moment = values.get("webhook-timestamp", "")
+    if not re.fullmatch("[0-9]{1,12}", moment):
         return False
-    expected = standard_signature(secret, given.get("webhook-id", ""), int(moment), body)
+    current = now or time.time()
+    if abs(current - int(moment)) > _WEBHOOK_MAY_BE_OFF:
+        return False
+    expected = standard_signature(secret, values.get("webhook-id", ""), int(moment), body)
     return any(
         hmac.compare_digest(sent.encode(), expected.encode())
-        for sent in given.get("webhook-signature", "").split()
+        for sent in values.get("webhook-signature", "").split()
     )
+
+
+def _spellings(text: str) -> set[str]:
+    """Returns the forms in which an address, a header or a JSON text may have a text."""
+    in_base64 = base64.b64encode(text.encode("utf-8", "replace")).decode()
+    spellings = {text, in_base64}
+    for form in (text, in_base64):
+        spellings |= {unquote(form), quote(form, safe="", errors="replace"), json.dumps(form)[1:-1]}
+    return spellings
 
 
 @functools.lru_cache(maxsize=64)  # for the courier, which needs the same with each delivery
 def masking(*hidden: str) -> Callable[[str], str]:
-    """A function that masks texts of four characters and more, however they are spelled. It never raises."""
-    spelled = {
-        form
-        for one in hidden
-        for form in (one, base64.b64encode(one.encode("utf-8", "replace")).decode())
-    }
-    spelled |= {
-        form
-        for one in spelled
-        for form in (unquote(one), quote(one, safe="", errors="replace"), json.dumps(one)[1:-1])
-    }
-    longest_first = sorted((one for one in spelled if len(one) >= 4), key=len, reverse=True)
-    found = re.compile("|".join(map(re.escape, longest_first)))
-    # Most texts hold none; to find that out so takes a tenth of the time.
-    return lambda text: (
-        found.sub("***", text) if any(one in text for one in longest_first) else text
-    )
+    """Returns a function that masks texts of four characters and more, in each spelling. It never raises."""
+    spellings = set[str]().union(*map(_spellings, hidden))
+    longest_first = sorted((form for form in spellings if len(form) >= 4), key=len, reverse=True)
+    pattern = re.compile("|".join(map(re.escape, longest_first)))
+
+    def mask(text: str) -> str:
+        # Most texts hold none; to see that takes a tenth of the time that the pattern takes.
+        if not any(form in text for form in longest_first):
+            return text
+        return pattern.sub("***", text)
+
+    return mask
 
 
 def ascii_url(url: str) -> str:
-    """The URL as it is sent. Raises ValueError, as for user and password, which would be read as a host."""
+    """Returns the URL as it is sent.
+
+    Raises ValueError where it cannot be, as with user and password, which would be read as a host.
+    """
     parts = urlsplit(url)
     if parts.username is not None or parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("must be a web address without user and password")
@@ -3579,7 +3596,7 @@ def ascii_url(url: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The IP address, IPv4 out of its IPv6 wrapper; None for what is not one."""
+    """Returns the IP address, IPv4 out of its IPv6 wrapper; None for what is not one."""
     with contextlib.suppress(ValueError):
         address = ipaddress.ip_address(text.strip().partition("%")[0])
         return getattr(address, "ipv4_mapped", None) or address
@@ -3588,17 +3605,18 @@ def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | 
 
 @functools.lru_cache(maxsize=4096)
 def in_networks(address: str, networks: tuple[str, ...]) -> bool:
-    """Whether the address is in one of the networks; what is none, as at a unix socket, is in "unix"."""
+    """Tells whether the address is in one of the networks.
+
+    A client at a unix socket has no IP address: it is in the network "unix".
+    """
     parsed = parse_address(address)
-    return (
-        "unix" in networks
-        if parsed is None
-        else any(parsed in ipaddress.ip_network(text) for text in networks if text != "unix")
-    )
+    if parsed is None:
+        return "unix" in networks
+    return any(parsed in ipaddress.ip_network(text) for text in networks if text != "unix")
 
 
 def network_of(address: str) -> str:
-    """What a client counts by: its address, or of IPv6 its /64 network, all of which is its own."""
+    """Returns what a client counts by: its address, or of IPv6 its /64 network, all of which is its own."""
     parsed = parse_address(address)
     if parsed and parsed.version == 6:
         return str(ipaddress.ip_network((parsed, 64), strict=False))
@@ -3646,9 +3664,11 @@ _NEVER = (
 )
 
 
-def blocked_reason(address: str, allowed: tuple[str, ...], is_trusted: bool) -> str | None:
-    """Why nothing may be sent to an address, if so: names the rule, and the flag that would allow it. If
-    ``is_trusted``, as for providers and administrators' webhooks, private addresses are allowed."""
+def blocked_reason(address: str, allowed: tuple[str, ...], *, is_trusted: bool) -> str | None:
+    """Returns why nothing may be sent to an address, if so: the rule, and the flag that would allow it.
+
+    If ``is_trusted``, as for providers and administrators' webhooks, private addresses are allowed.
+    """
     if parse_address(address) is None or (address != "::1" and in_networks(address, _NEVER)):
         return f"{address} is a link-local, metadata, reserved or wrapped address, which is never sent to"
     if in_networks(address, _PRIVATE) and not is_trusted and not in_networks(address, allowed):
@@ -3666,8 +3686,10 @@ _LOGIN_NETWORKS = {4: {32: 1, 24: 4}, 6: {64: 1, 56: 1, 48: 2}}
 
 
 def _login_networks(address: str) -> dict[str, int]:
-    """By network of a client, the narrowest first, how many times as many may be tried; of no IP address,
-    which is what a session or all clients count by, itself."""
+    """Returns the networks of a client, the narrowest first, each with how many times as many it may try.
+
+    What is no IP address, by which a session or all clients count, is a network of its own.
+    """
     parsed = parse_address(address)
     if parsed is None:
         return {address: 1} if address else {}
@@ -3678,21 +3700,21 @@ def _login_networks(address: str) -> dict[str, int]:
 
 
 def networks_of(address: str) -> tuple[str, ...]:
-    """The networks of a client, the narrowest first: its own, its home's, its site's."""
+    """Returns the networks of a client, the narrowest first: its own, its home's, its site's."""
     return tuple(_login_networks(address)) or ("",)
 
 
 class LoginThrottle:
-    """Lets few wrong passwords and codes be tried, two passwords hashed at a time (16 MiB each).
+    """Lets few wrong passwords and codes be tried, and two passwords be hashed at a time (16 MiB each).
 
-    They count by account and network together, and by network, so that nobody is locked out from elsewhere;
-    those from a browser that has signed in to the account before count by that, so that nobody in its network
-    locks it out. ``secret``: the key of what is signed here, the same in all processes on a store.
+    Wrong ones count by account and network together, and by network, so that nobody is locked out from
+    elsewhere. Those from a browser that has signed in to the account before count by that browser, so that
+    nobody in its network locks it out. ``secret``: the key of what is signed here, the same in all processes
+    on a store.
     """
 
-    _ALL_BROWSERS = (
-        10  # how many times as many wrong codes all browsers of an account may try as one
-    )
+    # How many times as many wrong codes all browsers of an account may try as one.
+    _ALL_BROWSERS = 10
 
     def __init__(
         self,
@@ -3700,10 +3722,13 @@ class LoginThrottle:
         per_account: int = LOGIN_ATTEMPTS_PER_ACCOUNT,
         per_address: int = LOGIN_ATTEMPTS_PER_ADDRESS,
     ) -> None:
-        self._secret, self._per_account, self._per_address = secret, per_account, per_address
+        self._secret = secret
+        self._per_account = per_account
+        self._per_address = per_address
         self._tries = RateLimiter(100_000)
-        # Log-ins under way, each in a thread that answers; and more of known browsers, by account.
-        self._waits, self._known_waits = ConcurrencyLimit(4), ConcurrencyLimit(2)
+        # Log-ins under way, each in a thread that answers; and further ones of known browsers, by account.
+        self._waits = ConcurrencyLimit(4)
+        self._known_waits = ConcurrencyLimit(2)
         self._hashing = threading.BoundedSemaphore(2)
 
     def check(
@@ -3712,22 +3737,25 @@ class LoginThrottle:
         address: str,
         password: str,
         hashed: str | None,
-        now: float,
         *,
+        now: float,
         browser: str = "",
     ) -> bool:
-        """Whether the password is right; it takes as long for no account (``hashed`` None). Raises TooMany.
-        Right ones do not count: programs log in often. ``browser``: as of ``known_browser``."""
-        networks, who = _login_networks(address), secret_hash(email.lower()).hex()
+        """Tells whether the password is right. Raises TooMany.
+
+        It takes as long for no account, whose ``hashed`` is None. Right passwords do not count: programs log in
+        often. ``browser``: what ``known_browser`` returns.
+        """
+        networks = _login_networks(address)
+        account_key = secret_hash(email.lower()).hex()
         if browser:
-            limits = {f"{who} in browser {browser}": self._per_account}
+            limits = {f"{account_key} in browser {browser}": self._per_account}
         else:
-            limits = {f"{who} from {next(iter(networks), '')}": self._per_account}
+            limits = {f"{account_key} from {next(iter(networks), '')}": self._per_account}
             for network, times in networks.items():
                 limits[network] = times * self._per_address
         widest = list(networks)[-1] if networks else ""
-
-        place = self._place(widest, who, browser)
+        place = self._place(widest, account_key, browser)
 
         def is_right() -> bool:
             with place:
@@ -3738,7 +3766,7 @@ class LoginThrottle:
     def check_code(
         self, account_id: str, now: float, is_right: Callable[[], bool], *, browser: str = ""
     ) -> bool:
-        """Whether the code is right. Raises TooMany.
+        """Tells whether the code is right. Raises TooMany.
 
         Wrong ones count by account alone, or by browser: whoever knows the password could try codes from
         many addresses. Those of all browsers of an account count together, too.
@@ -3751,14 +3779,17 @@ class LoginThrottle:
         return self.try_once(limits, now, is_right)
 
     def pending(self, account: Account, until: float) -> str:
-        """What shows that somebody has typed the password, but no code yet; it ends when either changes."""
+        """Returns what shows that somebody has typed the password, but no code yet.
+
+        It ends when the password or the second factor changes.
+        """
         text = f"{account.id} {until:.0f}"
         return f"{text} {self._signature(f'pending {text}', account)}"
 
     def browser_cookie(self, account: Account, cookie: str) -> str:
-        """What shows that a browser has signed in to the account; of one that showed it, the same ``cookie``.
+        """Returns what shows that a browser has signed in to the account.
 
-        It ends when the password or the second factor changes, and not with a session: whoever collected
+        A browser that has such a ``cookie`` keeps the id in it. It ends when the password or the second factor changes, and not with a session: whoever collected
         some with the password alone must not get codes to try for each.
         """
         id_ = self.known_browser(account, cookie) or make_id()
@@ -3766,18 +3797,18 @@ class LoginThrottle:
         return f"{account.id}.{id_}.{signed}"
 
     def known_browser(self, account: Account, cookie: str) -> str:
-        """The id of a browser whose cookie shows that it has signed in to the account before, or ""."""
-        account_id, _, rest = cookie.partition(".")
-        id_, _, given = rest.partition(".")
+        """Returns the id of a browser whose cookie shows that it has signed in to the account before, or ""."""
+        account_id, _, signed_id = cookie.partition(".")
+        id_, _, signed = signed_id.partition(".")
         expected = self._signature(f"browser {account_id} {id_}", account)
-        is_known = account_id == account.id and hmac.compare_digest(expected, given)
+        is_known = account_id == account.id and hmac.compare_digest(expected, signed)
         return id_ if is_known else ""
 
     def try_once(self, limits: Mapping[str, int], now: float, is_right: Callable[[], bool]) -> bool:
-        """Whether it is right; else it counts for all names. Raises TooMany when one of them is used up."""
-        _, reset, is_open = self._tries.take(limits, 1, now)
-        if not is_open:
-            raise TooMany(reset)
+        """Tells whether it is right; else it counts for all names. Raises TooMany when one of them is used up."""
+        budget = self._tries.take(limits, 1, now)
+        if not budget.is_open:
+            raise TooMany(budget.reset_after)
         is_wrong = False
         try:
             is_wrong = not is_right()
@@ -3787,11 +3818,16 @@ class LoginThrottle:
                 self._tries.give_back(limits, 1)
 
     @contextlib.contextmanager
-    def _place(self, network: str, who: str, browser: str) -> Iterator[None]:
-        """A place to hash a password in, until the block ends, which a known browser finds also where others
-        hold all: an account has one of theirs at most. Raises TooMany."""
+    def _place(self, network: str, account_key: str, browser: str) -> Iterator[None]:
+        """Has a place to hash a password in until the block ends. Raises TooMany.
+
+        A known browser finds one also where others hold all of the common ones: there are some for known
+        browsers alone, of which an account has one at most.
+        """
         with contextlib.ExitStack() as places:
-            has_place = bool(browser) and places.enter_context(self._known_waits.slot(who))
+            has_place = False
+            if browser:
+                has_place = places.enter_context(self._known_waits.slot(account_key))
             if not has_place:
                 holder = browser or network
                 slot = self._waits.slot(holder, is_shared=bool(holder))
@@ -3802,7 +3838,7 @@ class LoginThrottle:
                 yield
 
     def _signature(self, text: str, account: Account) -> str:
-        """Of a text, which holds as long as the account's password and second factor are the same."""
+        """Signs a text for as long as the account's password and second factor are the same."""
         key = self._secret() + account.password + account.totp_secret
         return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
 
@@ -3810,15 +3846,19 @@ class LoginThrottle:
 def match_patterns(
     rules: Sequence[tuple[str, bool]], versions: Collection[str]
 ) -> tuple[list[str], list[tuple[int, str]]]:
-    """``(versions that are excluded, (index, problem) of patterns)``. A plain pattern excludes what it finds
-    something in, an inverse one the rest, one with a problem nothing: rather a release too many than one
-    hidden. For ``Helper``: ``re`` heeds its signal, and each pattern may take its part of two seconds."""
-    found, problems = set[str](), list[tuple[int, str]]()
+    """Returns ``(versions that are excluded, (index, problem) of patterns)``.
+
+    ``rules``: ``(pattern, whether it is inverse)``. A plain pattern excludes what it finds something in, an
+    inverse one the rest, one with a problem nothing: rather a release too many than one hidden. ``Helper`` runs
+    this: ``re`` heeds its signal, and each pattern may take its part of two seconds.
+    """
+    excluded = set[str]()
+    problems = list[tuple[int, str]]()
     for index, (pattern, inverse) in enumerate(rules):
         signal.setitimer(signal.ITIMER_PROF, 2 / len(rules))
         try:
             search = re.compile(pattern).search
-            found.update([text for text in versions if bool(search(text)) is not inverse])
+            excluded.update([text for text in versions if bool(search(text)) is not inverse])
         except TimeoutError:
             problems.append((
                 index,
@@ -3830,18 +3870,27 @@ def match_patterns(
                 f"must be a Python regular expression; {pattern!r} is not: {error}",
             ))
         signal.setitimer(signal.ITIMER_PROF, 0)
-    return list(found), problems
+    return list(excluded), problems
 
 
 def _environment_of_python() -> dict[str, str]:
-    """Those variables of this process that an isolated Python needs: where libraries are, how files are named."""
+    """Returns the variables that an isolated Python needs: where libraries are, how files are named."""
     needed = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LC_ALL", "LC_CTYPE", "LANG")
     return {name: os.environ[name] for name in needed if name in os.environ}
 
 
+class _HelperAnswer(NamedTuple):
+    # "done", "wrong": the function raised ValueError, "failed": a fault of ours, "missing", "killed"
+    kind: str
+    value: Any = None  # what the function returned, or the words of what it raised
+
+
 class Helper:
-    """Reads what strangers wrote, one text at a time, in a process of its own: what takes long would hold
-    this interpreter's lock, and memory would stay taken. It ends after a minute without a text."""
+    """Reads what strangers wrote, one text at a time, in a process of its own.
+
+    What takes long would hold this interpreter's lock, and its memory would stay taken. The process ends
+    after a minute without a text.
+    """
 
     SECONDS = 5  # of the processor's time for a text
     TURN_SECONDS = 30  # that a request waits for its account's turn
@@ -3875,11 +3924,11 @@ class Helper:
         account_id: str = "",
         wait: float = math.inf,
     ) -> Any:
-        """What a function of this module returns for values of an account, which takes its turn.
+        """Returns what a function of this module returns for values of an account, which takes its turn.
 
-        As JSON has it; a dataclass is the list of its fields. ``about``: what is read, as an error begins with.
-        Raises ValueError, as the function does, or at a limit; TooMany where others keep the process for
-        longer than ``wait``; HelperFailed, HelperMissing.
+        The result is as JSON has it; a dataclass is the list of its fields. ``about``: what is read, with which
+        an error begins. Raises ValueError, as the function does, or at a limit; TooMany where others keep the
+        process for longer than ``wait``; HelperFailed, HelperMissing.
         """
         line = compact_json([function.__name__, values]).encode("utf-8", "surrogatepass") + b"\n"
         with self._lock.held(account_id, wait) as is_free:
@@ -3889,20 +3938,18 @@ class Helper:
                     "The server is reading files or patterns of other accounts. Try again in a few "
                     "seconds.",
                 )
-            try:  # again where it has just ended, after its minute
-                kind, answer = self._ask(line) or self._ask(line) or ["killed", None]
-            except OSError as error:
-                kind, answer = "missing", error
-        if kind == "done":
-            return answer
-        raise {
-            "killed": HelperFailed(f"{about} could not be read: the machine is too busy."),
-            "missing": HelperMissing(f"Files and patterns cannot be read: {answer}."),
-            "failed": HelperFailed(
-                f"{about} could not be read because of a bug in releasetrack: {answer}."
-            ),
-            "wrong": ValueError(answer),
-        }[kind]
+            answer = self._ask_twice(line)
+        if answer.kind == "done":
+            return answer.value
+        if answer.kind == "killed":
+            raise HelperFailed(f"{about} could not be read: the machine is too busy.")
+        if answer.kind == "missing":
+            raise HelperMissing(f"Files and patterns cannot be read: {answer.value}.")
+        if answer.kind == "failed":
+            raise HelperFailed(
+                f"{about} could not be read because of a bug in releasetrack: {answer.value}."
+            )
+        raise ValueError(answer.value)
 
     def match(
         self,
@@ -3912,10 +3959,10 @@ class Helper:
         account_id: str = "",
         wait: float = math.inf,
     ) -> tuple[set[str], dict[int, str]]:
-        """As ``match_patterns``, of an account's patterns. Raises TooMany, HelperFailed, HelperMissing."""
+        """Matches an account's patterns, as ``match_patterns``. Raises TooMany, HelperFailed, HelperMissing."""
         if not rules:
             return set(), {}
-        found, problems = self.run(
+        excluded, problems = self.run(
             match_patterns,
             rules,
             list(versions),
@@ -3923,10 +3970,10 @@ class Helper:
             account_id=account_id,
             wait=wait,
         )
-        return set(found), dict(problems)
+        return set(excluded), dict(problems)
 
     def close(self) -> None:
-        """End the process, also in the midst of a text, and one that is started meanwhile."""
+        """Ends the process, also in the midst of a text, and one that is started meanwhile."""
         ends_at = time.monotonic() + self._CLOSE_SECONDS
         is_ended = False
         while not is_ended and time.monotonic() < ends_at:
@@ -3938,7 +3985,7 @@ class Helper:
                     self._end()
 
     def _end(self) -> None:
-        """End the process of who holds the lock."""
+        """Ends the process. The caller holds the lock."""
         process = self._processes.pop(os.getpid(), None)
         if process:
             process.kill()
@@ -3946,22 +3993,33 @@ class Helper:
 
     def _start(self) -> subprocess.Popen[bytes]:
         folder, file = os.path.split(os.path.abspath(__file__))
-        given = json.dumps([folder, os.path.splitext(file)[0], sys.path])
+        module = json.dumps([folder, os.path.splitext(file)[0], sys.path])
         program = os.path.basename(sys.executable or "")
         python = sys.executable
         if not program.startswith(("python", "pypy")):  # as uWSGI
             beside = "python{}.{}".format(*sys.version_info)
             python = os.path.join(sys.exec_prefix, "bin", beside)
         return subprocess.Popen(
-            [python, "-I", "-S", "-c", self._PROGRAM, given],
+            [python, "-I", "-S", "-c", self._PROGRAM, module],
             env=_environment_of_python(),  # not the tokens in ours
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
 
-    def _ask(self, line: bytes) -> Sequence[Any] | None:
-        """``[kind, answer]`` of a line to the process; None if it had ended."""
+    def _ask_twice(self, line: bytes) -> _HelperAnswer:
+        """Returns the answer to a line, of a second process where the first has just ended after its minute."""
+        try:
+            for _ in range(2):
+                answer = self._ask(line)
+                if answer:
+                    return answer
+        except OSError as error:
+            return _HelperAnswer("missing", error)
+        return _HelperAnswer("killed")
+
+    def _ask(self, line: bytes) -> _HelperAnswer | None:
+        """Returns the answer to a line to the process; None if it had ended."""
         process = self._processes.get(os.getpid())
         if not process:
             process = self._processes[os.getpid()] = self._start()
@@ -3975,13 +4033,15 @@ class Helper:
             answer = process.stdout.readline()
         killer.cancel()
         if answer:
-            return json.loads(answer)
+            return _HelperAnswer(*json.loads(answer))
         self._processes.pop(os.getpid(), None)
         process.communicate()
-        return ["killed", None] if process.returncode == -signal.SIGKILL else None
+        return _HelperAnswer("killed") if process.returncode == -signal.SIGKILL else None
 
     @classmethod
     def serve(cls) -> None:
+        """Answers lines, in the process, until it has used much memory or waited for a minute."""
+
         def stop(*_: Any) -> None:
             raise TimeoutError
 
@@ -4009,7 +4069,7 @@ class Helper:
             name, values = json.loads(line)
             signal.setitimer(signal.ITIMER_PROF, cls.SECONDS)
             answer = globals()[name](*values)
-            return json.dumps(["done", answer], default=lambda one: list(vars(one).values()))
+            return json.dumps(["done", answer], default=lambda value: list(vars(value).values()))
         except (*limits, ValueError) as error:
             return json.dumps(["wrong", limits.get(type(error), str(error))])
         except Exception as error:  # a fault of ours
@@ -9585,7 +9645,7 @@ class _Exchange:
         addresses = _look_up(host, port)
         for address in addresses:
             if reason := blocked_reason(
-                address, self.settings.allow_network, self.is_trusted or is_proxy
+                address, self.settings.allow_network, is_trusted=self.is_trusted or is_proxy
             ):
                 raise Unreachable(reason)
         return addresses
@@ -9968,7 +10028,9 @@ class Fetcher:
             Unreachable
         ):  # it may resolve when it is needed; judged again then
             for address in _look_up(urlsplit(url).hostname or "", urlsplit(url).port or 80):
-                if reason := blocked_reason(address, self._settings.allow_network, is_trusted):
+                if reason := blocked_reason(
+                    address, self._settings.allow_network, is_trusted=is_trusted
+                ):
                     return reason
         return None
 
@@ -10027,7 +10089,8 @@ class Fetcher:
         )
         for _ in range(_REDIRECTS + 1):
             if exchange.address and not (  # a public address may not name one that is private
-                self._settings.outgoing_proxy or blocked_reason(exchange.address, (), False)
+                self._settings.outgoing_proxy
+                or blocked_reason(exchange.address, (), is_trusted=False)
             ):
                 exchange.is_trusted = False
             with self._open(request, exchange) as response:
@@ -23864,7 +23927,7 @@ def log_in(
         client_address(environ, context.settings.trusted_proxy),
         password,
         account.password if account else None,
-        time.monotonic(),
+        now=time.monotonic(),
         browser=context.throttle.known_browser(account, cookie) if account else "",
     )
     if not is_right:
@@ -26046,7 +26109,7 @@ class Visit:
         """Raise Invalid unless the form sent the account's password. Tries count apart from those of log-ins."""
         who = f"session {self.session.id}" if self.session else ""
         throttle, password = self.context.throttle, self.form.typed(field)
-        if not throttle.check(who, who, password, self.account.password, time.monotonic()):
+        if not throttle.check(who, who, password, self.account.password, now=time.monotonic()):
             raise Invalid(Problem(field, "is wrong"))
         if self.session:
             self.store.sessions.confirm(self.session.id)

@@ -1348,7 +1348,6 @@ NOT_PLAIN_YET = {
     "settings",
     "versions",
     "values",
-    "security",
     "store",
     "fetching",
     "providers",
@@ -2696,7 +2695,7 @@ def a_throttle(**about: Any) -> rt.LoginThrottle:
 def wrong(throttle: rt.LoginThrottle, account: str, address: str, now: float = 0.0) -> bool:
     """Whether a wrong password for an account that there is not was tried, and not refused."""
     try:
-        return not throttle.check(account, address, "wrong", None, now)
+        return not throttle.check(account, address, "wrong", None, now=now)
     except rt.TooMany:
         return False
 
@@ -2719,9 +2718,11 @@ def test_login_throttle_counts_by_account_and_address_and_by_address(cheap_hashe
         for mark in marks:
             with pytest.raises(rt.TooMany) if mark == "x" else contextlib.nullcontext() as refused:
                 password = "wrong" if mark == "." else PASSWORD
-                assert throttle.check(account, address, password, hashed, 600.0) is (mark == "+")
+                assert throttle.check(account, address, password, hashed, now=600.0) is (
+                    mark == "+"
+                )
             assert not refused or refused.value.retry_after == rt.HOUR
-    assert throttle.check("me@x", "192.0.2.1", PASSWORD, hashed, 600.0 + rt.HOUR)
+    assert throttle.check("me@x", "192.0.2.1", PASSWORD, hashed, now=600.0 + rt.HOUR)
 
 
 def test_login_throttle_hashes_two_at_once_and_lets_two_wait(cheap_hashes):
@@ -2734,7 +2735,7 @@ def test_login_throttle_hashes_two_at_once_and_lets_two_wait(cheap_hashes):
             ]
             until(lambda: sum(one.done() for one in tried) == 8)
     assert sum(one.result() for one in tried) == 4
-    assert throttle.check("me@x.example", "192.0.2.1", PASSWORD, hashed, 0.0)
+    assert throttle.check("me@x.example", "192.0.2.1", PASSWORD, hashed, now=0.0)
     assert wrong(
         throttle, "me@x.example", "192.0.2.1"
     )  # who was refused for want of a turn was not counted
@@ -2783,7 +2784,9 @@ def test_logins_from_one_network_leave_slots_for_others(cheap_hashes):
                 for at in range(6)
             ]
             until(lambda: sum(guess.done() for guess in guesses) == 4)
-            owner = pool.submit(throttle.check, "me@x.example", "192.0.2.1", PASSWORD, hashed, 0.0)
+            owner = pool.submit(
+                throttle.check, "me@x.example", "192.0.2.1", PASSWORD, hashed, now=0.0
+            )
             until(lambda: len(throttle._waits._places) == 3)
         assert owner.result(30) and sum(guess.result(30) for guess in guesses) == 2
 
@@ -2796,7 +2799,7 @@ def test_known_browser_finds_a_slot_while_others_sign_in_without_pause(cheap_has
 
         def sign_in(email: str, address: str, browser: str = "") -> Any:
             return pool.submit(
-                throttle.check, email, address, PASSWORD, hashed, 0.0, browser=browser
+                throttle.check, email, address, PASSWORD, hashed, now=0.0, browser=browser
             )
 
         with throttle._hashing, throttle._hashing:
@@ -2843,7 +2846,7 @@ def test_browser_that_signed_in_before_has_a_count_of_its_own(cheap_hashes):
                 hashed = rt.hash_password(PASSWORD)
                 found.append(
                     throttle.check(
-                        "me@x.example", "192.0.2.1", password, hashed, 0.0, browser=browser
+                        "me@x.example", "192.0.2.1", password, hashed, now=0.0, browser=browser
                     )
                 )
             except rt.TooMany:
@@ -6179,10 +6182,10 @@ def test_ssrf_address_classes():
     ]:
         for address in addresses.split():
             trusted, untrusted = (
-                rt.blocked_reason(address, (), True),
-                rt.blocked_reason(address, (), False),
+                rt.blocked_reason(address, (), is_trusted=True),
+                rt.blocked_reason(address, (), is_trusted=False),
             )
-            allowed = rt.blocked_reason(address, ("0.0.0.0/0", "::/0"), False)
+            allowed = rt.blocked_reason(address, ("0.0.0.0/0", "::/0"), is_trusted=False)
             assert (trusted is None, untrusted is None, allowed is None) == {
                 "public": (True, True, True),
                 "private": (True, False, True),
@@ -6194,7 +6197,7 @@ def test_ssrf_address_classes():
                     and kind in untrusted
                     and ("--allow-network" in untrusted) is (kind == "private")
                 )
-            assert kind != "never" or rt.blocked_reason(address, (address,), False)
+            assert kind != "never" or rt.blocked_reason(address, (address,), is_trusted=False)
 
 
 @pytest.mark.parametrize(
