@@ -22774,40 +22774,49 @@ class Configuration:
 
 
 class AnswerCache:
-    """Answers to GETs of the API, and the account of each key, while nothing in the store has changed.
+    """Keeps answers to GETs, and the account of each key, while nothing in the store changes.
+
     Networks and limits are judged for each request. A page of 20 projects is answered 7 times as fast with
-    it, one of 20 releases 3.6 times, a project by its id 2.3 times."""
+    it, one of 20 releases 3.6 times, a project by its id 2.3 times.
+    """
 
     _LIMIT = 16 * MIB  # of all names and values together; a full cache starts empty again
+    _OVERHEAD = 500  # bytes that a name and a value take in a dict, besides their own
 
     def __init__(self, revision: Callable[[], int]) -> None:
         self._revision = revision
         self._lock = threading.Lock()
-        self._kept: dict[Hashable, Any] = {}
+        self._values: dict[Hashable, Any] = {}
         self._size = 0
-        self._valid_at = -1
+        self._valid_at = -1  # the store's revision that the values are of
 
     def get(self, name: Hashable, make: Callable[[], Any]) -> Any:
-        """What is kept by this name, else what ``make`` reads from the store, which is kept unless that has
-        changed meanwhile, or it is None."""
+        """Returns the value of this name, else what ``make`` reads from the store.
+
+        That is kept for the next call, unless the store has changed meanwhile or it is None.
+        """
         revision = self._revision()
         with self._lock:
             if revision > self._valid_at or self._size > self._LIMIT:
-                self._kept.clear()
-                self._size, self._valid_at = 0, revision
-            if name in self._kept:
-                return self._kept[name]
+                self._values.clear()
+                self._size = 0
+                self._valid_at = revision
+            if name in self._values:
+                return self._values[name]
         value = make()
         with self._lock:
             if revision == self._valid_at and value is not None:
-                self._kept[name] = value
-                self._size += len(value) + len(repr(name)) + 500
+                self._values[name] = value
+                self._size += len(value) + len(repr(name)) + self._OVERHEAD
         return value
 
 
 def client_address(environ: Mapping[str, Any], trusted: tuple[str, ...]) -> str:
-    """The address that a request comes from; "" when a trusted proxy gives none that can be read. Of a
-    trusted proxy's X-Forwarded-For it is the last address that is not a proxy's."""
+    """Returns the address that a request comes from.
+
+    Of a trusted proxy's X-Forwarded-For it is the last address that is not a proxy's; "" when that
+    cannot be read.
+    """
     address = environ.get("REMOTE_ADDR", "")
     if in_networks(address, trusted):
         for forwarded in reversed(environ.get("HTTP_X_FORWARDED_FOR", address).split(",")):
@@ -22818,7 +22827,7 @@ def client_address(environ: Mapping[str, Any], trusted: tuple[str, ...]) -> str:
 
 
 def _basic(environ: Mapping[str, Any]) -> tuple[str, str]:
-    """User and password of a Basic Authorization header; ("", "") without one that can be read."""
+    """Returns user and password of a Basic Authorization header; ("", "") if it has none."""
     scheme, _, coded = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     with contextlib.suppress(ValueError):  # of base64, and of UTF-8
         user, _, password = (
@@ -22829,19 +22838,21 @@ def _basic(environ: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def take_cost(context: Context, name: str, method: str, account_id: str = "") -> None:
-    """Count a request against the hourly limit, and set the headers that say what remains. ``account_id``: of
-    a key; an account's keys together have twice the limit. Raises TooMany."""
+    """Count a request against the hourly limit, and set the headers that say what remains.
+
+    ``account_id``: of a key; an account's keys together have twice the limit. Raises TooMany.
+    """
     if not context.settings.rate_limit:
         return
     limits = {name: context.settings.rate_limit}
     if account_id:
         limits[f"keys of {account_id}"] = 2 * context.settings.rate_limit
     cost = 1 if method == "GET" else 10
-    left, reset, is_open = context.rate_limits.take(limits, cost, time.monotonic())
+    remaining, reset, is_open = context.rate_limits.take(limits, cost, time.monotonic())
     bottle.response.headers.update({
         "X-Ratelimit-Limit": str(limits[name]),
         "X-Ratelimit-Reset": str(int(reset)),
-        "X-Ratelimit-Remaining": str(left),
+        "X-Ratelimit-Remaining": str(remaining),
     })
     if not is_open:
         raise TooMany(reset, "")  # its headers say everything
@@ -22860,15 +22871,10 @@ class Visitors:
     ``trusted_proxy``: the setting, as it is now.
     """
 
-    HEADERS = (
-        "AUTHORIZATION",
-        "COOKIE",
-        "X_FORWARDED_FOR",
-        "X_KEY",
-    )  # of a request that are looked at
+    HEADERS = ("AUTHORIZATION", "COOKIE", "X_FORWARDED_FOR", "X_KEY")  # that a request is known by
     _LIMIT = 10_000  # keys and cookies that are remembered
     _SESSION_TOKEN = re.compile(r"=([A-Za-z0-9_-]{43})(?=;|$)")
-    _MOST_TOKENS = 5  # of a request that are looked at
+    _MOST_TOKENS = 5  # of a request's cookies
     _FEED_SECRET = re.compile(r"/feeds/([A-Za-z0-9_-]{1,100})\.atom$")
 
     def __init__(self, trusted_proxy: Callable[[], tuple[str, ...]] = tuple) -> None:
@@ -22880,12 +22886,12 @@ class Visitors:
         self._accepted[secret_hash(secret)] = account_id, time.monotonic()
 
     def forget(self, secret: str) -> None:
-        """A key or a token that is not valid any more names no account."""
+        """Let a key or a token that is not valid any more name no account."""
         self._accepted.pop(secret_hash(secret), None)
 
     @staticmethod
     def is_stranger(name: str) -> bool:
-        """Whether the name of a visitor is that of a network."""
+        """Says whether the name of a visitor is that of a network."""
         return name.startswith("network ")
 
     def name_of(self, environ: Mapping[str, Any]) -> str:
@@ -22901,7 +22907,7 @@ class Visitors:
 
 @dataclasses.dataclass
 class Context:
-    """What the API and the pages work with. ``Service.reload`` replaces what settings make."""
+    """Holds what the API and the pages work with; ``Service.reload`` replaces what settings make."""
 
     store: Store
     settings: Settings
@@ -22927,7 +22933,7 @@ class Context:
     applied: frozenset[str] = frozenset()  # ids of the projects that a file declares
 
     def waiting(self, account_id: str) -> contextlib.AbstractContextManager[bool]:
-        """Whether a request of the account may wait for another server in the block."""
+        """Says whether a request of the account may wait for another server in the block."""
         return self.waits.slot(
             account_id,
             at_once=self.settings.quota_of("lookups"),
@@ -22937,8 +22943,11 @@ class Context:
     def turn(
         self, account_id: str, work: str = "", *, at_once: int = sys.maxsize
     ) -> contextlib.AbstractContextManager[bool]:
-        """Wait for another server, or work long, in the block. Raises TooMany where that may not be now, also
-        if the account does that ``work`` ``at_once`` so often already."""
+        """Wait for another server, or work long, in the block.
+
+        Raises TooMany where that is not allowed now: also if the account does this ``work`` ``at_once``
+        times already.
+        """
         return self.waits.slot(
             account_id,
             work,
@@ -22956,18 +22965,21 @@ class Context:
     def judge(
         self, account_id: str, rules: Sequence[tuple[str, bool]], versions: Collection[str]
     ) -> tuple[set[str], dict[int, str]]:
-        """What patterns of the account exclude, and what is wrong with them. Raises as Helper does."""
+        """Returns what patterns of the account exclude, and what is wrong with each. Raises as Helper does."""
         with self.turn(account_id, at_once=1) if rules else contextlib.nullcontext():
             return self.helper.match(
                 rules, versions, account_id=account_id, wait=Helper.TURN_SECONDS
             )
 
     def pins_in(self, account_id: str, name: str, text: str) -> list[Pin]:
-        """As the readers, in the helper process, one text of the account at a time. Raises as Helper does."""
-        own = reader_named(self.own_readers, name)
+        """Reads a file's pins in the helper process, one text of the account at a time.
+
+        Readers of the embedding program run in this one. Raises as Helper does.
+        """
+        own_reader = reader_named(self.own_readers, name)
         with self.turn(account_id, at_once=1):
-            if own:
-                return pins_in(name, text, {}, own)
+            if own_reader:
+                return pins_in(name, text, {}, own_reader)
             pins = self.helper.run(
                 pins_in,
                 name,
@@ -22981,14 +22993,14 @@ class Context:
 
 
 def or_404(value: V | None) -> V:
-    """``value``. Raises NotFound for None."""
+    """Returns ``value``. Raises NotFound for None."""
     if value is None:
         raise NotFound
     return value
 
 
 class Call(Value):
-    """What an account asks for: by HTTP, or in this process with what is GIVEN in the environ."""
+    """Holds what an account asks for: by HTTP, or in this process with what is GIVEN in the environ."""
 
     context: Context
     account_id: str
@@ -23020,72 +23032,86 @@ def read_project(call: Call, project: Project) -> dict[str, Any]:
     """Read a project. With a provider's id as ``id``: as GET /v1/projects with that ``provider``."""
     provider = call.context.providers.get(project.provider)
     if provider is None:
-        return project.as_json("") | {
-            "source": project.health.as_json() | {"error": unknown_provider(project.provider)}
-        }
+        source = project.health.as_json() | {"error": unknown_provider(project.provider)}
+        return project.as_json("") | {"source": source}
     return project.as_json(page_of(provider, project.name))
 
 
 def first_that_fit(items: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The first of the items for which an answer has room."""
-    found, left = list[Mapping[str, Any]](), ANSWER_LIMIT - KIB
+    """Returns the first of the items, as many as an answer has room for."""
+    fitting = list[Mapping[str, Any]]()
+    room = ANSWER_LIMIT - KIB
     for item in items:
-        left -= len(compact_json(item).encode("utf-8", "replace")) + 1
-        if left < 0:
+        room -= len(compact_json(item).encode("utf-8", "replace")) + 1
+        if room < 0:
             break
-        found.append(item)
-    return found
+        fitting.append(item)
+    return fitting
+
+
+def _check_tag(call: Call, query: Query, tag: str | None) -> None:
+    """Add a problem to the query if its ``tag`` is no tag's id."""
+    if tag and not call.store.tags.get(call.account_id, tag):
+        query.add_problem("tag", f"must be the id of a tag; there is no tag {tag[:60]!r}")
 
 
 def list_projects(call: Call, provider: str | None = None) -> dict[str, Any]:
-    """List projects: a page of all, or of those at a ``provider``; with ``q`` all that it finds, as many as
-    1 MiB holds, whatever the other parameters are. 400: a parameter has an invalid value."""
+    """List projects: a page of all, or of those at a ``provider``.
+
+    With ``q`` all that it finds, as many as 1 MiB holds, whatever the other parameters are. 400: a parameter
+    has an invalid value.
+    """
     query = call.query
     if text := query.text("q"):
-        found = call.store.projects.search(call.account_id, text, provider)
-        return {
-            "projects": first_that_fit(read_project(call, one) for one in found),
-            "total_pages": 1,
-        }
+        matches = call.store.projects.search(call.account_id, text, provider)
+        shown = first_that_fit(read_project(call, project) for project in matches)
+        return {"projects": shown, "total_pages": 1}
     order = query.one_of("order", "updated", "added", "name")
-    tag, page, is_reversed = query.text("tag"), query.page(), query.flag("reverse")
+    tag = query.text("tag")
+    page = query.page()
+    is_reversed = query.flag("reverse")
     provider = provider or query.text("provider")
-    if tag and not call.store.tags.get(call.account_id, tag):
-        query.add_problem("tag", f"must be the id of a tag; there is no tag {tag[:60]!r}")
+    _check_tag(call, query, tag)
     query.check()
-    found, count = call.store.projects.page(
+    projects, count = call.store.projects.page(
         call.account_id, order, is_reversed, provider, tag, page
     )
     return {
-        "projects": [read_project(call, project) for project in found],
+        "projects": [read_project(call, project) for project in projects],
         "total_pages": page_count(count, PAGE_SIZE),
     }
 
 
 def search_projects(call: Call) -> dict[str, Any]:
-    """Search projects by name: all that contain ``q``, as many as 1 MiB holds. 400: no ``q``, or an unknown
-    ``provider``."""
+    """Search projects by name: all that contain ``q``, as many as 1 MiB holds.
+
+    400: no ``q``, or an unknown ``provider``.
+    """
     query = call.query
-    text, provider = query.text("q") or "", query.text("provider")
+    text = query.text("q") or ""
+    provider = query.text("provider")
     if not text and not query.problems:
         query.add_problem("q", "is required: the text to search for")
     if provider and provider not in call.context.providers:
         query.add_problem("provider", f"{provider[:60]!r} is unknown; GET /v1/providers lists all")
     query.check()
-    found = call.store.projects.search(call.account_id, text, provider)
-    return {"q": text, "projects": first_that_fit(read_project(call, project) for project in found)}
+    matches = call.store.projects.search(call.account_id, text, provider)
+    shown = first_that_fit(read_project(call, project) for project in matches)
+    return {"q": text, "projects": shown}
 
 
 def await_first_check(
-    store: Store, project: Project, source: Source, since: float, seconds: float
+    store: Store, project: Project, source: Source, since: float, *, seconds: float
 ) -> Project:
-    """A project that was added at ``since``, after its first check if that ends within ``seconds``. Raises
-    Invalid, and it is removed, when its provider has no such project, or it is tracked by another name."""
+    """Returns a project that was added at ``since``, after its first check if that ends in ``seconds``.
+
+    Raises Invalid, and it is removed, when its provider has no such project, or it is tracked by another name.
+    """
     if source.succeeded_at is None:
-        after = store.sources.await_check(source.id, since, seconds)
-        if after and after.missing_since and after.succeeded_at is None:
+        source_now = store.sources.await_check(source.id, since, seconds)
+        if source_now and source_now.missing_since and source_now.succeeded_at is None:
             store.projects.remove(project.id)
-            raise Invalid(Problem("name", f"{project.name!r} was not found: {after.error}"))
+            raise Invalid(Problem("name", f"{project.name!r} was not found: {source_now.error}"))
     project_now = store.projects.get(project.account_id, project.id)
     if project_now is None:
         raise AlreadyTracked(
@@ -23094,54 +23120,67 @@ def await_first_check(
     return project_now
 
 
-def track(call: Call, is_typed: bool = False) -> tuple[Project, Source, float]:
-    """A new project as the body says, its source, when it was added. ``is_typed``: see ``project_at``."""
+class Tracked(NamedTuple):
+    """Names what ``track`` has added."""
+
+    project: Project
+    source: Source
+    added_at: float  # before its first check began
+
+
+def track(call: Call, *, is_typed: bool = False) -> Tracked:
+    """Add a project as the body says.
+
+    ``is_typed``: see ``project_at``. Raises Invalid with every problem.
+    """
     fields = call.fields
-    id_ = fields.value("provider", any_text(100))
+    provider_id = (fields.value("provider", any_text(100)) or "").strip()
     text = fields.label("name", at_most=2000)
-    found: tuple[Provider, str, str] | None = None
+    named: tuple[Provider, str, str] | None = None
     if not fields.problems:
         with fields.collecting():
-            found = project_at(
-                call.context.providers, (id_ or "").strip() or None, text, is_typed=is_typed
-            )
-    source_id = call.store.sources.id_of(found[0].id, found[2]) if found else 0
-    since = call.store.database.clock()
-    settings = project_settings(
-        fields,
-        call.context.inventory,
-        Project.blank(call.account_id, found[0].id if found else "", text, source_id),
-    )
+            named = project_at(call.context.providers, provider_id or None, text, is_typed=is_typed)
+    blank = Project.blank(call.account_id, "", text)
+    if named:
+        provider, name, key = named
+        source_id = call.store.sources.id_of(provider.id, key)
+        blank = Project.blank(call.account_id, provider.id, text, source_id)
+    added_at = call.store.database.clock()
+    inventory = call.context.inventory
+    settings = project_settings(fields, inventory, blank)
     fields.check()
-    assert found
-    provider, name, key = found
-    settings.setdefault("installed", installed_in(provider, text, since))
-    return *call.context.inventory.add(call.account_id, provider, key, name, settings), since
+    assert named  # else there was a problem
+    settings.setdefault("installed", installed_in(provider, text, added_at))
+    return Tracked(*inventory.add(call.account_id, provider, key, name, settings), added_at)
 
 
 def add_project(call: Call) -> dict[str, Any]:
-    """Add a project: by ``provider`` and ``name``, or by an address as the ``name``. 400: neither, one that
-    is malformed, tracked already, or unknown to the provider."""
-    project, source, since = track(call)
+    """Add a project: by ``provider`` and ``name``, or by an address as the ``name``.
+
+    400: neither, one that is malformed, tracked already, or unknown to the provider.
+    """
+    project, source, added_at = track(call)
     with call.context.waiting(call.account_id) as may_wait:  # else it is checked all the same
         seconds = FIRST_CHECK_WAIT if may_wait else 0.0
-        return read_project(call, await_first_check(call.store, project, source, since, seconds))
+        project = await_first_check(call.store, project, source, added_at, seconds=seconds)
+        return read_project(call, project)
 
 
 def update_project(call: Call, project: Project) -> dict[str, Any]:
-    """Change a project; what is absent or null stays as it is. ``installed`` replaces what was
-    set by hand, and all that was known of its places. ``version_answers``: whether a version, and those
-    called like it, follow what is installed. ``notes_from``: the repository whose notes an image gets, or
-    "none"; "" for the one that is found. 400: an invalid field."""
+    """Change a project; what is absent or null stays as it is.
+
+    ``installed`` replaces what was set by hand, and all that was known of its places. ``version_answers``:
+    whether a version, and those called like it, follow what is installed. ``notes_from``: the repository whose
+    notes an image gets, or "none"; "" for the one that is found. 400: an invalid field.
+    """
     fields = call.fields
     settings = project_settings(fields, call.context.inventory, project)
     fields.check()
-    projects, id_ = call.store.projects, project.id
-    projects.update(call.account_id, [id_], settings)
-    call.context.inventory.compare(call.account_id, [id_])
-    return read_project(
-        call, or_404(projects.get(call.account_id, id_))
-    )  # it may have been removed
+    call.store.projects.update(call.account_id, [project.id], settings)
+    call.context.inventory.compare(call.account_id, [project.id])
+    # It may have been removed meanwhile.
+    project_now = or_404(call.store.projects.get(call.account_id, project.id))
+    return read_project(call, project_now)
 
 
 _OK = {"message": "OK", "code": 200}
@@ -23170,16 +23209,57 @@ def list_releases(call: Call, project: Project) -> dict[str, Any]:
 
 
 def read_latest_release(call: Call, project: Project) -> dict[str, Any]:
-    """Read the newest release: not an excluded one, a prerelease only where nothing final is newer. 404:
-    none."""
+    """Read the newest release: not an excluded one, a prerelease only where nothing final is newer.
+
+    404: none.
+    """
     latest = or_404(call.store.releases.newest_wanted(project))
     order = call.context.inventory.rules_of(project).order
     prerelease = call.store.releases.newest_wanted(project, latest.date or "")
-    is_newer = prerelease and order(prerelease.version) > order(latest.version)
-    return (prerelease if prerelease and is_newer else latest).as_json()
+    if prerelease and order(prerelease.version) > order(latest.version):
+        return prerelease.as_json()
+    return latest.as_json()
+
+
+def read_release(call: Call, project: Project, version: str) -> dict[str, Any]:
+    """Read a release. 404: the project has no such version."""
+    return _release_json(project, or_404(call.store.releases.get(project, [version])))
+
+
+def read_note(call: Call, project: Project, version: str) -> dict[str, Any]:
+    """Read the note of a release. 404: it has none."""
+    return or_404(call.store.releases.note(project.source_id, version)).as_json()
+
+
+def list_providers(call: Call) -> dict[str, Any]:
+    """List the ids of all providers; with ``added`` of those that the account has projects at."""
+    if call.query.flag("added"):
+        return {"providers": call.store.projects.providers(call.account_id)}
+    return {"providers": list(call.context.providers)}
+
+
+def read_summary(call: Call) -> dict[str, Any]:
+    """Read the account's numbers, for a dashboard."""
+    return call.store.releases.summary(call.account_id)
+
+
+def list_keys(call: Call) -> dict[str, Any]:
+    """List API keys with their secrets. 401: without the account's log-in; a key is not accepted."""
+    return {"keys": [key.as_json() for key in call.store.keys.of_account(call.account_id)]}
+
+
+def list_tags(call: Call) -> dict[str, Any]:
+    """List the tags, sorted by name."""
+    return {"tags": [tag.as_json() for tag in call.store.tags.of_account(call.account_id)]}
+
+
+def read_tag(call: Call, tag_id: str) -> dict[str, Any]:
+    """Read a tag. 404: the account has no such tag."""
+    return or_404(call.store.tags.get(call.account_id, tag_id)).as_json()
 
 
 def _tag_name(call: Call) -> str:
+    """Returns the ``name`` that the body gives a tag. Raises Invalid."""
     fields = call.fields
     name = fields.label("name", TAG_LIMIT)
     fields.check()
@@ -23191,6 +23271,12 @@ def add_tag(call: Call) -> dict[str, Any]:
     return call.store.tags.add(call.account_id, _tag_name(call)).as_json()
 
 
+def rename_tag(call: Call, tag_id: str) -> dict[str, Any]:
+    """Rename a tag. 400: no name, or another tag's. 404: no such tag."""
+    tag = call.store.tags.change(call.account_id, tag_id, {"name": _tag_name(call)})
+    return or_404(tag).as_json()
+
+
 def remove_tag(call: Call, tag_id: str) -> dict[str, Any]:
     """Remove a tag; no project has it then. 404: no such tag."""
     or_404(call.store.tags.remove(call.account_id, tag_id) or None)
@@ -23200,93 +23286,101 @@ def remove_tag(call: Call, tag_id: str) -> dict[str, Any]:
 def read_updates(
     call: Call, projects: Iterable[Project], place: str | None
 ) -> list[dict[str, Any]]:
-    """Projects with their states, at the place if there is one."""
+    """Returns projects with their states, at the place if there is one."""
     now = call.store.database.clock()
-    return [
-        read_project(call, one) | {"state": (one if place is None else one.at(place)).state(now)}
-        for one in projects
-    ]
+    updates = list[dict[str, Any]]()
+    for project in projects:
+        project_there = project if place is None else project.at(place)
+        updates.append(read_project(call, project) | {"state": project_there.state(now)})
+    return updates
 
 
 def list_updates(call: Call) -> dict[str, Any]:
-    """List updates: a page of the projects of which something is installed that is behind, the most urgent
-    first, then of those that are unsure, of which a newer version may follow what is installed
+    """List updates: a page of the projects of which something is installed that is behind.
+
+    The most urgent are first; then those that are unsure, of which a newer version may follow what is installed
     (``may_follow``); with ``all`` also those that are up to date, skipped or snoozed; with ``vulnerable``
-    only those of which a vulnerability is known. 400: an unknown ``tag``."""
-    query, store = call.query, call.store
-    place, tag, with_all, page = (
-        query.text("place"),
-        query.text("tag"),
-        query.flag("all"),
-        query.page(),
-    )
-    if tag and not store.tags.get(call.account_id, tag):
-        query.add_problem("tag", f"must be the id of a tag; there is no tag {tag[:60]!r}")
+    only those of which a vulnerability is known. 400: an unknown ``tag``.
+    """
+    query = call.query
+    place = query.text("place")
+    tag = query.text("tag")
+    with_all = query.flag("all")
+    page = query.page()
+    _check_tag(call, query, tag)
     query.check()
     is_vulnerable = query.flag("vulnerable")
-    groups = store.projects.updates(call.account_id, place, tag, is_vulnerable=is_vulnerable)
-    ids = list(
-        itertools.chain(*(groups.values() if with_all else [groups["behind"], groups["unsure"]]))
-    )
-    found = store.projects.of_ids(call.account_id, ids[(page - 1) * PAGE_SIZE : page * PAGE_SIZE])
+    groups = call.store.projects.updates(call.account_id, place, tag, is_vulnerable=is_vulnerable)
+    if not with_all:
+        groups = {name: groups[name] for name in ("behind", "unsure")}
+    ids = list(itertools.chain(*groups.values()))
+    first = (page - 1) * PAGE_SIZE
+    projects = call.store.projects.of_ids(call.account_id, ids[first : first + PAGE_SIZE])
     return {
-        "updates": read_updates(call, found, place),
+        "updates": read_updates(call, projects, place),
         "total_pages": page_count(len(ids), PAGE_SIZE),
     }
 
 
+def _newest_json(listed: ReleaseListItem) -> dict[str, Any]:
+    project = listed.project
+    about = {"provider": project.provider, "project": project.name, "project_id": project.id}
+    return about | _release_json(project, listed.release)
+
+
 def list_newest(call: Call) -> dict[str, Any]:
-    """List the newest releases of all projects; ``q`` (words of names and notes), ``provider``, ``tag``,
-    ``security`` and ``unread`` narrow it. ``q`` is sought in the newest 50,000 releases
-    and 128 MiB of notes. 400: an invalid ``page``."""
+    """List the newest releases of all projects.
+
+    ``q`` (words of names and notes), ``provider``, ``tag``, ``security`` and ``unread`` narrow it. ``q`` is
+    sought in the newest 50,000 releases and 128 MiB of notes. 400: an invalid ``page``.
+    """
     query = call.query
-    provider, tag, text, page = (
-        query.text("provider"),
-        query.text("tag"),
-        query.text("q"),
-        query.page(),
-    )
-    is_security, is_unread = query.flag("security"), query.flag("unread")
+    provider = query.text("provider")
+    tag = query.text("tag")
+    text = query.text("q")
+    page = query.page()
+    is_security = query.flag("security")
+    is_unread = query.flag("unread")
     query.check()
-    found, has_more, _ = call.store.releases.latest(
+    newest, has_more, _ = call.store.releases.latest(
         call.account_id, page, provider, tag, text, is_security, is_unread=is_unread
     )
-    return {
-        "releases": [
-            {
-                "provider": one.project.provider,
-                "project": one.project.name,
-                "project_id": one.project.id,
-            }
-            | _release_json(one.project, one.release)
-            for one in found
-        ],
-        "has_more": has_more,
-    }
+    return {"releases": [_newest_json(listed) for listed in newest], "has_more": has_more}
 
 
 def list_destinations(call: Call) -> dict[str, Any]:
-    """List the destinations of all kinds, without secrets: whether each fails, and when it was last delivered
-    to."""
-    activity, tags, rows = call.store.outbox.activity(call.account_id), call.tags, []
-    for one in call.store.destinations.of_account(call.account_id):
-        delivered_at, waiting = activity.get(one.id, (None, 0))
-        about = destination_as_json(one, tags, call.context.kinds) | {
-            "settings": None,
-            "delivered_at": delivered_at and timestamp(delivered_at),
-        }
+    """List the destinations of all kinds, without secrets.
+
+    Each says whether it fails, and when it was last delivered to.
+    """
+    activity = call.store.outbox.activity(call.account_id)
+    tags = call.tags
+    rows = list[dict[str, Any]]()
+    for destination in call.store.destinations.of_account(call.account_id):
+        delivered_at, waiting = activity.get(destination.id, (None, 0))
+        about = destination_as_json(destination, tags, call.context.kinds)
+        about["settings"] = None
+        about["delivered_at"] = delivered_at and timestamp(delivered_at)
         rows.append(drop_empty(**about) | {"waiting": waiting})
     return {"destinations": rows}
 
 
+def _delivery_json(delivery: DeliverySummary) -> dict[str, Any]:
+    return drop_empty(**delivery.as_json() | {"event_id": None})
+
+
 def list_deliveries(call: Call) -> dict[str, Any]:
-    """List the deliveries of the last 30 days, newest first; ``destination``, ``project`` (ids) and ``state``
-    narrow it. 400: an invalid ``page`` or ``state``."""
+    """List the deliveries of the last 30 days, newest first.
+
+    ``destination``, ``project`` (ids) and ``state`` narrow it. 400: an invalid ``page`` or ``state``.
+    """
     query = call.query
-    destination, project, page = query.text("destination"), query.text("project"), query.page()
+    destination = query.text("destination")
+    project = query.text("project")
+    page = query.page()
     state = query.one_of("state", "", *DELIVERY_STATES) or None
     query.check()
-    found = call.store.outbox.history(
+    deliveries = call.store.outbox.history(
         call.account_id,
         destination_id=destination,
         project_id=project,
@@ -23295,40 +23389,50 @@ def list_deliveries(call: Call) -> dict[str, Any]:
         offset=(page - 1) * PAGE_SIZE,
     )
     return {
-        "deliveries": [
-            drop_empty(**one.as_json() | {"event_id": None}) for one in found[:PAGE_SIZE]
-        ],
-        "has_more": len(found) > PAGE_SIZE,
+        "deliveries": [_delivery_json(delivery) for delivery in deliveries[:PAGE_SIZE]],
+        "has_more": len(deliveries) > PAGE_SIZE,
     }
 
 
 def read_changes(call: Call, project: Project) -> dict[str, Any]:
-    """Read what changed: a page of the releases after ``since`` (else the version installed) up to ``until``
-    (else the newest), newest first, with their notes: at most 100 releases and 256 KiB of notes, of the
-    newest 1,000; and the first 100 CVEs of all. 400: nothing is installed and no ``since``, a ``since`` that
-    is not like the project's versions, or an unknown ``until``. 429: another one is being made for the
-    account."""
+    """Read what changed: a page of the releases after ``since`` up to ``until``, with their notes.
+
+    The newest are first. Without ``since`` it is the version installed, without ``until`` the newest. At most
+    100 releases and 256 KiB of notes, of the newest 1,000; and the first 100 CVEs of all. 400: nothing is
+    installed and no ``since``, a ``since`` that is not like the project's versions, or an unknown ``until``.
+    429: another one is being made for the account.
+    """
     query = call.query
-    since, until, number = query.text("since"), query.text("until"), query.page()
+    since = query.text("since")
+    until = query.text("until")
+    page = query.page()
     query.check()
     with call.context.turn(call.account_id, "changes", at_once=1):
-        span, found, total = call.context.inventory.changes(project, since, until, number)
-    return span.as_json(found) | {"total_pages": total}
+        span, notes, total = call.context.inventory.changes(project, since, until, page)
+    return span.as_json(notes) | {"total_pages": total}
+
+
+def _is_set(query: Query, fields: Fields, name: str) -> bool:
+    """Says whether a switch is set in the query or in the body; reads both, so that both are described."""
+    is_in_query = query.flag(name)
+    is_in_body = bool(fields.value(name, SWITCH))
+    return is_in_query or is_in_body
 
 
 def add_installations(call: Call) -> dict[str, Any]:
-    """Report what is installed; the items replace what the same ``place`` and ``origin`` reported before. The
-    answer says what became of each, of as many as 1 MiB holds. An item has a ``purl``, an ``image``, or
+    """Report what is installed; the items replace what the same ``place`` and ``origin`` reported before.
+
+    The answer says what became of each, of as many as 1 MiB holds. An item has a ``purl``, an ``image``, or
     ``provider`` and ``name``, and perhaps ``version``, ``digest`` and ``direct``. With ``track`` images and
     direct dependencies that are not tracked are added, with ``all`` the others too. A CycloneDX document may
     be sent as it is, with ``place``, ``track`` and ``all`` in the query. 400: an invalid field, also of an
-    item, where nothing is recorded."""
+    item, where nothing is recorded.
+    """
     query, fields = call.query, call.fields
     place = query.text("place") or fields.value("place", any_text(TAG_LIMIT)) or ""
     origin = fields.value("origin", one_of(ORIGINS[1:])) or "api"
-    is_tracking, with_indirect = (
-        query.flag(name) | bool(fields.value(name, SWITCH)) for name in ("track", "all")
-    )
+    is_tracking = _is_set(query, fields, "track")
+    with_indirect = _is_set(query, fields, "all")
     pins = fields.pins("items", functools.partial(call.context.pins_in, call.account_id))
     with fields.collecting():
         place = read_place(place)
@@ -23355,57 +23459,82 @@ def add_installations(call: Call) -> dict[str, Any]:
 # Handlers to which no path leads: what the pages and the commands do besides.
 def install(call: Call, project: Project) -> str:
     """Record that a ``version`` runs at a ``place``; returns what is doubtful, or "". Raises Invalid."""
-    fields, place = call.fields, ""
+    fields = call.fields
+    place = ""
     version = fields.label("version")
     with fields.collecting():
         place = read_place(fields.value("place", any_text(NAME_LIMIT)) or "")
     fields.check()
-    releases, now = call.store.releases, call.store.database.clock()
+    releases = call.store.releases
+    now = call.store.database.clock()
     call.context.inventory.record(project, Installation(place, version, seen_at=now))
     if releases.get(project, [version, f"v{version}", version.removeprefix("v")]):
         return ""
-    after = call.store.projects.get(call.account_id, project.id)
-    if after and after.reading:
+    project_now = call.store.projects.get(call.account_id, project.id)
+    if project_now and project_now.reading:
         return f" Tags such as {version} are read now."
     if not releases.newest(project.account_id, [project.source_id]):
         return ""
     return f" No release is called {version}."
 
 
-def changed_destination(call: Call, before: Destination) -> Destination:
-    """A destination after what the body says of its ``name``, its options, ``tags`` and ``without_tags``, and
-    its ``settings``: a list of settings and values, of which empty ones are removed. What is absent stays.
-    Raises Invalid with every problem."""
+def _changes_of_destination(call: Call, before: Destination) -> dict[str, Any]:
+    """Returns what the body changes of a destination, by its members. Raises Invalid with every problem."""
     fields = call.fields
-    tags = call.tags if fields.has("tags") or fields.has("without_tags") else {}
     changes = fields.options(DESTINATION_OPTIONS)
     for option, reason in FIXED_OPTIONS.get(before.kind, {}).items():
-        if changes.get(option, getattr(before, option)) != getattr(before, option):
+        value = getattr(before, option)
+        if changes.get(option, value) != value:
             fields.add_problem(option, f"cannot be set: {reason}")
     if fields.has("name") or not before.name:
         changes["name"] = fields.label("name")
-    ids = {name: fields.ids(name, "tag", tags) for name in ("tags", "without_tags")}
-    changes |= {name: tuple(several) for name, several in ids.items() if several is not None}
+    tags = call.tags if fields.has("tags") or fields.has("without_tags") else {}
+    for member in ("tags", "without_tags"):
+        ids = fields.ids(member, "tag", tags)
+        if ids is not None:
+            changes[member] = tuple(ids)
     if fields.has("settings") or not before.settings:
         with fields.collecting():
             changes["settings"] = changed_settings(
                 before, fields.settings("settings"), call.context.settings.brand, call.context.kinds
             )
     fields.check()
-    after = dataclasses.replace(before, **changes)
-    if both := [id_ for id_ in after.tags if id_ in after.without_tags]:
-        raise Invalid(f"The tag {call.tags[both[0]]} is chosen both ways.")
+    return changes
+
+
+def _check_addresses(call: Call, destination: Destination) -> None:
+    """Raise Invalid if an address of the destination cannot be used by the account.
+
+    Where a request may not wait for that now, it is judged when it is used, as it always is.
+    """
     with call.context.waiting(call.account_id) as may_wait:
-        # Else its address is judged when it is used, as it always is.
-        for name in ADDRESS_SETTINGS if may_wait else ():
-            address = after.settings.get(name)
-            if address and (refusal := call.context.refusal_of(address, call.account.is_admin)):
+        if not may_wait:
+            return
+        for name in ADDRESS_SETTINGS:
+            address = destination.settings.get(name)
+            if not address:
+                continue
+            refusal = call.context.refusal_of(address, call.account.is_admin)
+            if refusal:
                 raise Invalid(Problem(name, f"cannot be used: {refusal}"))
+
+
+def changed_destination(call: Call, before: Destination) -> Destination:
+    """Returns a destination after what the body says of it.
+
+    That is its ``name``, its options, ``tags`` and ``without_tags``, and its ``settings``: a list of settings
+    and values, of which empty ones are removed. What is absent stays. Raises Invalid with every problem.
+    """
+    after = dataclasses.replace(before, **_changes_of_destination(call, before))
+    for tag_id in after.tags:
+        if tag_id in after.without_tags:
+            raise Invalid(f"The tag {call.tags[tag_id]} is chosen both ways.")
+    _check_addresses(call, after)
     return after
 
 
 def new_destination(account_id: str, kind: str) -> Destination:
-    """A destination that is not stored yet, and has neither a name nor settings."""
+    """Returns a destination that is not stored yet, and has neither a name nor settings."""
     secret = make_signing_secret() if kind == "webhook" else ""
     return Destination(make_id(), account_id, kind, "", {}, secret)
 
@@ -23424,7 +23553,7 @@ Handler = Callable[..., Any]  # of a Call and what the path names; its answer, a
 
 
 class Route(Value):
-    """What one method of a path does."""
+    """Says what one method of a path does."""
 
     handler: Handler
     answer: Any  # such as it answers; a text is the name of a sample
@@ -23437,49 +23566,14 @@ ROUTES: dict[str, dict[str, Route]] = {
     "projects": {"GET": Route(list_projects, _PROJECTS), "POST": Route(add_project, "Project")},
     "projects/{provider}": {"GET": Route(list_projects, _PROJECTS)},
     "projects/search": {"GET": Route(search_projects, {"q": "bottle", "projects": ["Project"]})},
-    "providers": {
-        "GET": Route(
-            lambda call: {
-                "providers": call.store.projects.providers(call.account_id)
-                if call.query.flag("added")
-                else list(call.context.providers)
-            },
-            {"providers": ["github"]},
-            "List the ids of all providers; with ``added`` of those that the account has projects at.",
-        )
-    },
-    "tags": {
-        "GET": Route(
-            lambda call: {
-                "tags": [tag.as_json() for tag in call.store.tags.of_account(call.account_id)]
-            },
-            {"tags": ["Tag"]},
-            "List the tags, sorted by name.",
-        ),
-        "POST": Route(add_tag, "Tag"),
-    },
+    "providers": {"GET": Route(list_providers, {"providers": ["github"]})},
+    "tags": {"GET": Route(list_tags, {"tags": ["Tag"]}), "POST": Route(add_tag, "Tag")},
     "tags/{id}": {
-        "GET": Route(
-            lambda call, tag_id: or_404(call.store.tags.get(call.account_id, tag_id)).as_json(),
-            "Tag",
-            "Read a tag. 404: the account has no such tag.",
-        ),
-        "POST": Route(
-            lambda call, tag_id: or_404(
-                call.store.tags.change(call.account_id, tag_id, {"name": _tag_name(call)})
-            ).as_json(),
-            "Tag",
-            "Rename a tag. 400: no name, or another tag's. 404: no such tag.",
-        ),
+        "GET": Route(read_tag, "Tag"),
+        "POST": Route(rename_tag, "Tag"),
         "DELETE": Route(remove_tag, "Message"),
     },
-    "summary": {
-        "GET": Route(
-            lambda call: call.store.releases.summary(call.account_id),
-            "Summary",
-            "Read the account's numbers, for a dashboard.",
-        )
-    },
+    "summary": {"GET": Route(read_summary, "Summary")},
     "updates": {"GET": Route(list_updates, {"updates": ["Project"], "total_pages": 1})},
     "releases": {"GET": Route(list_newest, {"releases": ["NewestRelease"], "has_more": False})},
     "destinations": {"GET": Route(list_destinations, {"destinations": ["Destination"]})},
@@ -23487,17 +23581,9 @@ ROUTES: dict[str, dict[str, Route]] = {
     "installations": {
         "POST": Route(add_installations, {"place": "nas", "items": ["Item"], "left_out": 0})
     },
-    "auth/keys": {
-        "GET": Route(
-            lambda call: {
-                "keys": [key.as_json() for key in call.store.keys.of_account(call.account_id)]
-            },
-            {"keys": ["Key"]},
-            "List API keys with their secrets. 401: without the account's log-in; a key is not accepted.",
-        )
-    },
+    "auth/keys": {"GET": Route(list_keys, {"keys": ["Key"]})},
 }
-# The same of what follows a project.
+# The same of what follows a project in a path.
 PROJECT_ROUTES: dict[str, dict[str, Route]] = {
     "": {
         "GET": Route(read_project, "Project"),
@@ -23505,24 +23591,8 @@ PROJECT_ROUTES: dict[str, dict[str, Route]] = {
         "DELETE": Route(remove_project, "Message"),
     },
     "releases": {"GET": Route(list_releases, {"releases": ["Release"], "total_pages": 1})},
-    "releases/{version}": {
-        "GET": Route(
-            lambda call, project, version: _release_json(
-                project, or_404(call.store.releases.get(project, [version]))
-            ),
-            "Release",
-            "Read a release. 404: the project has no such version.",
-        )
-    },
-    "releases/{version}/note": {
-        "GET": Route(
-            lambda call, project, version: or_404(
-                call.store.releases.note(project.source_id, version)
-            ).as_json(),
-            "Note",
-            "Read the note of a release. 404: it has none.",
-        )
-    },
+    "releases/{version}": {"GET": Route(read_release, "Release")},
+    "releases/{version}/note": {"GET": Route(read_note, "Note")},
     "latest-release": {"GET": Route(read_latest_release, "Release")},
     "changes": {
         "GET": Route(
@@ -23539,33 +23609,33 @@ PROJECT_ROUTES: dict[str, dict[str, Route]] = {
 }
 
 
+# Where the contract's public client looks for destinations, besides the key that is named like others.
+_MORE_KEYS_OF_KINDS = {"telegram": "channels", "matrix": "webhooks"}
+
+
+def _list_kind(call: Call, kind: str, keys: Sequence[str]) -> dict[str, Any]:
+    """Returns the account's destinations of a kind, under each of the keys."""
+    destinations = call.store.destinations.of_account(call.account_id, kind=kind)
+    return dict.fromkeys(keys, [destination.as_json() for destination in destinations])
+
+
+def _kind_route(kinds: Kinds, id_: str) -> Route:
+    """Returns what lists the destinations of a kind."""
+    kind = kinds[id_]
+    keys = [KIND_FIELDS[id_].rpartition("_")[2]]  # "channels" of "slack_channels"
+    if id_ in _MORE_KEYS_OF_KINDS:
+        keys.insert(0, _MORE_KEYS_OF_KINDS[id_])
+    shown = kind.shown({field.name: "text" for field in kind.fields})
+    return Route(
+        functools.partial(_list_kind, kind=id_, keys=keys),
+        dict.fromkeys(keys, [{"id": "text", "name": "text"} | shown]),
+        f"List {kind.title} destinations, under each of the keys.",
+    )
+
+
 def kind_routes(kinds: Kinds) -> dict[str, dict[str, Route]]:
-    """The lists of destinations; Telegram's and Matrix' also where the contract's public client looks."""
-
-    def route(kind: str) -> Route:
-        keys = [
-            *{"telegram": ["channels"], "matrix": ["webhooks"]}.get(kind, ()),
-            KIND_FIELDS[kind].rpartition("_")[2],
-        ]
-        return Route(
-            lambda call: dict.fromkeys(
-                keys,
-                [
-                    one.as_json()
-                    for one in call.store.destinations.of_account(call.account_id, kind=kind)
-                ],
-            ),
-            dict.fromkeys(
-                keys,
-                [
-                    {"id": "text", "name": "text"}
-                    | kinds[kind].shown({field.name: "text" for field in kinds[kind].fields})
-                ],
-            ),
-            f"List {kinds[kind].title} destinations, under each of the keys.",
-        )
-
-    return {KIND_FIELDS[kind].replace("_", "-"): {"GET": route(kind)} for kind in kinds}
+    """Returns the routes that list the destinations of each kind."""
+    return {KIND_FIELDS[id_].replace("_", "-"): {"GET": _kind_route(kinds, id_)} for id_ in kinds}
 
 
 ROUTES |= kind_routes(KINDS)
@@ -23582,16 +23652,19 @@ _VALUES: dict[str, Any] = {
 
 
 def _full(cls: Any, **known: Any) -> Any:
-    """One of a dataclass, with all members that there may be in an answer."""
-    types = {one.name: str(one.type).removesuffix(" | None") for one in dataclasses.fields(cls)}
-    return cls(**{name: _VALUES.get(type) for name, type in types.items()} | known)
+    """Returns an instance of a dataclass, with all members that there may be in an answer."""
+    members = dict[str, Any]()
+    for field in dataclasses.fields(cls):
+        members[field.name] = _VALUES.get(str(field.type).removesuffix(" | None"))
+    return cls(**members | known)
 
 
-_INSTANT, _PAGE = timestamp(0.5), "https://github.com/bottlepy/bottle/releases"
-_PROJECT, _BARE_RELEASE = (
-    Project.blank("", "github", "bottlepy/bottle"),
-    Release("1.0", _INSTANT).as_json(),
-)
+_INSTANT = timestamp(0.5)
+_PAGE = "https://github.com/bottlepy/bottle/releases"
+_PROJECT = Project.blank("", "github", "bottlepy/bottle")
+_BARE_RELEASE = Release("1.0", _INSTANT).as_json()
+_PROJECT_STATES = [*itertools.chain(*UPDATE_GROUPS.values())]
+_INSTALLATION_STATES = [state for state in _PROJECT_STATES if state not in UPDATE_GROUPS["quiet"]]
 _RELEASE = _full(Release, date=_INSTANT, note=None).as_json() | {"is_excluded": True}
 # What answers are made of, with all members that there may be; a ValueType is for all that it allows.
 _SAMPLES: dict[str, Any] = {
@@ -23610,16 +23683,14 @@ _SAMPLES: dict[str, Any] = {
     | {
         "email_notification": one_of(SCHEDULE_NAMES),
         "installed": ["Installation"],
-        "state": one_of([*itertools.chain(*UPDATE_GROUPS.values())]),
+        "state": one_of(_PROJECT_STATES),
     },
     "Installation": _full(Installation, since=_INSTANT, advisories=()).as_json()
     | {
         "origin": one_of(ORIGINS),
         "step": one_of(STEPS),
         "advisories": ["Advisory"],
-        "state": one_of([
-            one for group, states in UPDATE_GROUPS.items() if group != "quiet" for one in states
-        ]),
+        "state": one_of(_INSTALLATION_STATES),
     },
     "Advisory": _full(Advisory).as_json()
     | {"severity": one_of(SEVERITIES), "doubt": one_of(DOUBTS)},
@@ -23696,7 +23767,11 @@ _ABOUT = (
 
 
 def _schema_of(sample: Any, always: Collection[str] | None = None) -> dict[str, Any]:
-    """The JSON Schema that a sample of an answer fits; ``always``: the members that it requires, else all."""
+    """Returns the JSON Schema that a sample of an answer fits.
+
+    ``always``: the members that it requires, of objects within it then none; None: all, there too.
+    """
+    always_within = None if always is None else ()
     if isinstance(sample, ValueType):  # which an answer has no null of
         words = [word for word in sample.schema.get("enum", ()) if word]
         return {"type": sample.schema["type"][0]} | drop_empty(
@@ -23709,88 +23784,36 @@ def _schema_of(sample: Any, always: Collection[str] | None = None) -> dict[str, 
             "type": "object",
             "required": list(sample if always is None else always),
             "properties": {
-                name: _schema_of(value, always and ()) for name, value in sample.items()
+                name: _schema_of(value, always_within) for name, value in sample.items()
             },
         }
     if isinstance(sample, (list, tuple)):
-        return {"type": "array", "items": _schema_of(sample[0], always and ())}
-    is_instant = isinstance(sample, str) and re.fullmatch(r"[-0-9]{10}T[:0-9]{8}Z", sample)
-    return {"type": {bool: "boolean", int: "integer", str: "string"}[type(sample)]} | (
-        {"format": "date-time"} if is_instant else {}
-    )
+        return {"type": "array", "items": _schema_of(sample[0], always_within)}
+    schema = {"type": {bool: "boolean", int: "integer", str: "string"}[type(sample)]}
+    if isinstance(sample, str) and re.fullmatch(r"[-0-9]{10}T[:0-9]{8}Z", sample):
+        schema["format"] = "date-time"
+    return schema
 
 
 def _reads(context: Context, handler: Handler, schemas: dict[str, Any]) -> set[str]:
-    """Add the schemas of what a handler reads, by name; returns those that it needs. It is given nothing."""
+    """Add the schemas of what a handler reads, by name; returns the names that it requires.
+
+    The handler is called with an environ of SCHEMAS: then what it reads is described, and it acts on nothing.
+    """
     values = {"project": _PROJECT, "version": "", "tag_id": ""}
-    named = {name: values[name] for name in inspect.signature(handler).parameters if name in values}
+    parameters = inspect.signature(handler).parameters
+    arguments = {name: value for name, value in values.items() if name in parameters}
     try:
-        handler(Call(context, "", (), {SCHEMAS: schemas}), **named)
+        handler(Call(context, "", (), {SCHEMAS: schemas}), **arguments)
     except (Invalid, NotFound) as error:
         return {problem.field for problem in getattr(error, "problems", ())}
     return set()
 
 
-def _once(shared: dict[str, Any], name: str, value: dict[str, Any]) -> dict[str, Any]:
-    """A reference to what several operations have; the value itself where another one has its name."""
-    group = "requestBodies" if "content" in value else "parameters"
-    name = next((known for known, one in shared[group].items() if one == value), name)
-    known = shared[group].setdefault(name, value)
-    return {"$ref": f"#/components/{group}/{name}"} if known == value else value
-
-
-def _operation(
-    context: Context, shared: dict[str, Any], method: str, path: str, route: Route
-) -> dict[str, Any]:
-    about, is_open = (
-        route.about or " ".join((route.handler.__doc__ or "").split()),
-        path == "openapi.json",
-    )
-    schemas, required = dict[str, Any](), set[str]()
-    if method != "DELETE" and not is_open:
-        required = _reads(context, route.handler, schemas)
-    if "provider" in schemas:
-        schemas["provider"] = _schema_of("Provider")
-    id_ = re.sub(r"\W+", "_", f"{method} {path}").strip("_").lower()
-    parameters = [
-        _once(
-            shared,
-            f"path-{name}",
-            {
-                "name": name,
-                "in": "path",
-                "required": True,
-                "description": _IN_PATHS[name],
-                "schema": _schema_of("Provider")
-                if name == "provider"
-                else {"type": "string", "minLength": 1},
-            },
-        )
-        for name in re.findall("{([^{}]*)}", path)
-    ]
-    found: dict[str, Any] = {
-        "operationId": id_,
-        "tags": [path.partition("/")[0]],
-        "summary": re.split(r"[.:;]( |$)", about)[0],
-        "description": about,
-        "parameters": parameters,
-    }
-    if method == "POST":
-        body = {"type": "object", "properties": schemas, "required": sorted(required)}
-        found["requestBody"] = _once(
-            shared, id_, {"required": True, "content": {"application/json": {"schema": body}}}
-        )
-    else:
-        parameters += [
-            _once(
-                shared,
-                f"query-{name}",
-                {"name": name, "in": "query", "required": name in required, "schema": schema},
-            )
-            for name, schema in schemas.items()
-        ]
-    statuses = {
-        400: method == "POST" or bool(parameters),
+def _may_answer(method: str, path: str, *, is_open: bool, has_parameters: bool) -> list[int]:
+    """Returns the statuses besides 200 that an operation may answer."""
+    may_answer = {
+        400: method == "POST" or has_parameters,
         401: not is_open,
         404: "{" in path,
         413: method == "POST",
@@ -23798,84 +23821,154 @@ def _operation(
         500: True,
         503: True,
     }
-    found["responses"] = {
-        "200": {
-            "description": "OK",
-            "content": {"application/json": {"schema": _schema_of(route.answer)}},
-        },
-        **{
-            str(status): {"$ref": f"#/components/responses/{status}"}
-            for status, can_come in statuses.items()
-            if can_come
-        },
-    }
-    if is_open or path == "auth/keys":
-        found["security"] = [] if is_open else [{"log-in": []}]
-    return found
+    return [status for status in may_answer if may_answer[status]]
 
 
-def read_openapi(call: Call) -> dict[str, Any]:
-    """Read this document, which needs no key."""
-    context = call.context  # made of routes, of what their handlers read, and of samples
-    routes = (
-        ROUTES
-        | kind_routes(context.kinds)
-        | {
-            f"{one}/{what}".rstrip("/"): methods
-            for what, methods in PROJECT_ROUTES.items()
-            for one in ("projects/{id}", "projects/{provider}/{name}")
+class _Operations:
+    """Describes operations as OpenAPI does, and collects what several of them share."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.parameters = dict[str, Any]()
+        self.request_bodies = dict[str, Any]()
+
+    def describe(self, method: str, path: str, route: Route) -> dict[str, Any]:
+        """Returns the description of what a route does, and collects what it shares with others."""
+        is_open = path == "openapi.json"
+        about = route.about or " ".join((route.handler.__doc__ or "").split())
+        id_ = re.sub(r"\W+", "_", f"{method} {path}").strip("_").lower()
+        schemas = dict[str, Any]()
+        required = set[str]()
+        if method != "DELETE" and not is_open:
+            required = _reads(self._context, route.handler, schemas)
+        if "provider" in schemas:
+            schemas["provider"] = _schema_of("Provider")
+        parameters = [self._path_parameter(name) for name in re.findall("{([^{}]*)}", path)]
+        operation: dict[str, Any] = {
+            "operationId": id_,
+            "tags": [path.partition("/")[0]],
+            "summary": re.split(r"[.:;]( |$)", about)[0],
+            "description": about,
+            "parameters": parameters,
         }
-    )
-    del routes["projects/{provider}"]  # which OpenAPI takes for projects/{id}
-    own = {
+        if method == "POST":
+            body = {"type": "object", "properties": schemas, "required": sorted(required)}
+            operation["requestBody"] = self._body(id_, body)
+        else:
+            for name, schema in schemas.items():
+                parameters.append(self._query_parameter(name, schema, is_required=name in required))
+        content = {"application/json": {"schema": _schema_of(route.answer)}}
+        responses = {"200": {"description": "OK", "content": content}}
+        for status in _may_answer(method, path, is_open=is_open, has_parameters=bool(parameters)):
+            responses[str(status)] = {"$ref": f"#/components/responses/{status}"}
+        operation["responses"] = responses
+        if is_open:
+            operation["security"] = []
+        elif path == "auth/keys":
+            operation["security"] = [{"log-in": []}]
+        return operation
+
+    def _path_parameter(self, name: str) -> dict[str, Any]:
+        schema = {"type": "string", "minLength": 1}
+        parameter = {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": _IN_PATHS[name],
+            "schema": _schema_of("Provider") if name == "provider" else schema,
+        }
+        return self._reference("parameters", self.parameters, f"path-{name}", parameter)
+
+    def _query_parameter(
+        self, name: str, schema: dict[str, Any], *, is_required: bool
+    ) -> dict[str, Any]:
+        parameter = {"name": name, "in": "query", "required": is_required, "schema": schema}
+        return self._reference("parameters", self.parameters, f"query-{name}", parameter)
+
+    def _body(self, operation_id: str, schema: dict[str, Any]) -> dict[str, Any]:
+        body = {"required": True, "content": {"application/json": {"schema": schema}}}
+        return self._reference("requestBodies", self.request_bodies, operation_id, body)
+
+    @staticmethod
+    def _reference(
+        group: str, shared: dict[str, Any], name: str, value: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Returns a reference to what several operations have; the value where another one has its name."""
+        for shared_name, shared_value in shared.items():
+            if shared_value == value:
+                return {"$ref": f"#/components/{group}/{shared_name}"}
+        if name in shared:
+            return value
+        shared[name] = value
+        return {"$ref": f"#/components/{group}/{name}"}
+
+
+def _routes_of(kinds: Kinds) -> dict[str, dict[str, Route]]:
+    """Returns all routes, of projects by id and by name."""
+    routes = ROUTES | kind_routes(kinds)
+    for ending, methods in PROJECT_ROUTES.items():
+        for project in ("projects/{id}", "projects/{provider}/{name}"):
+            routes[f"{project}/{ending}".rstrip("/")] = methods
+    return routes
+
+
+def _schemas_of(context: Context) -> dict[str, Any]:
+    """Returns the schemas of what answers are made of."""
+    samples = _SAMPLES | {
         "Kind": one_of([*context.kinds]),
         "Provider": one_of([*context.providers]),
         "Project": _SAMPLES["Project"] | {KIND_FIELDS[kind]: ["text"] for kind in context.kinds},
     }
-    message = {"application/json": {"schema": _schema_of("Message")}}
+    return {name: _schema_of(sample, _ALWAYS.get(name)) for name, sample in samples.items()}
+
+
+def _error_responses() -> dict[str, Any]:
+    """Returns what the API answers instead of 200, by status."""
     wait = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
-    components: dict[str, Any] = {
-        "parameters": {},
-        "requestBodies": {},
-        "securitySchemes": {
-            "key": {"type": "apiKey", "in": "header", "name": "X-Key"},
-            "bearer": {"type": "http", "scheme": "bearer"},
-            "key-by-basic": {
-                "type": "http",
-                "scheme": "basic",
-                "description": "The key, as either.",
-            },
-            "log-in": {
-                "type": "http",
-                "scheme": "basic",
-                "description": "Email address, password.",
-            },
-        },
-        "schemas": {
-            name: _schema_of(sample, _ALWAYS.get(name)) for name, sample in (_SAMPLES | own).items()
-        },
-        "responses": {
-            str(status): {
-                "description": REASONS[status],
-                "content": message,
-                "headers": wait if status in (429, 503) else {},
-            }
-            for status in (400, 401, 404, 413, 429, 500, 503)
-        },
-    }
+    responses = dict[str, Any]()
+    for status in (400, 401, 404, 413, 429, 500, 503):
+        responses[str(status)] = {
+            "description": REASONS[status],
+            "content": {"application/json": {"schema": _schema_of("Message")}},
+            "headers": wait if status in (429, 503) else {},
+        }
+    return responses
+
+
+_SECURITY_SCHEMES = {
+    "key": {"type": "apiKey", "in": "header", "name": "X-Key"},
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "key-by-basic": {"type": "http", "scheme": "basic", "description": "The key, as either."},
+    "log-in": {"type": "http", "scheme": "basic", "description": "Email address, password."},
+}
+
+
+def read_openapi(call: Call) -> dict[str, Any]:
+    """Read this document, which needs no key."""
+    # It is made of the routes, of what their handlers read, and of samples of answers.
+    context = call.context
+    routes = _routes_of(context.kinds)
+    del routes["projects/{provider}"]  # which OpenAPI takes for projects/{id}
+    operations = _Operations(context)
+    paths = dict[str, dict[str, Any]]()
+    for path, methods in routes.items():
+        paths[f"/v1/{path}"] = {
+            method.lower(): operations.describe(method, path, route)
+            for method, route in methods.items()
+        }
     return {
         "openapi": "3.1.0",
         "info": {"title": "releasetrack", "version": __version__, "description": _ABOUT},
         "servers": [{"url": context.settings.base_url or root_of(call.environ) or "/"}],
         "security": [{"key": []}, {"bearer": []}, {"key-by-basic": []}],
-        "paths": {
-            f"/v1/{path}": {
-                method.lower(): _operation(context, components, method, path, route)
-                for method, route in methods.items()
-            }
-            for path, methods in routes.items()
+        "paths": paths,
+        "components": {
+            "parameters": operations.parameters,
+            "requestBodies": operations.request_bodies,
+            "securitySchemes": _SECURITY_SCHEMES,
+            "schemas": _schemas_of(context),
+            "responses": _error_responses(),
         },
-        "components": components,
     }
 
 
@@ -23884,12 +23977,19 @@ ROUTES |= {"openapi.json": {"GET": Route(read_openapi, {})}}
 
 # ---- authentication and rate limits
 def root_of(environ: Mapping[str, Any]) -> str:
-    """The path that we are mounted at, as it stands in addresses; "" at the root."""
+    """Returns the path that we are mounted at, as it stands in addresses; "" at the root."""
     return quote(environ.get("SCRIPT_NAME", "").rstrip("/").encode("latin-1"))
 
 
-def key_account(context: Context, environ: Mapping[str, Any]) -> tuple[str, str]:
-    """``(key id, account id)`` of a request's key. Raises Unauthorized; TooMany after many wrong keys."""
+class KeyOwner(NamedTuple):
+    """Names the key of a request, and whose it is."""
+
+    key_id: str
+    account_id: str
+
+
+def key_account(context: Context, environ: Mapping[str, Any]) -> KeyOwner:
+    """Returns the owner of a request's key. Raises Unauthorized; TooMany after many wrong keys."""
     address = client_address(environ, context.settings.trusted_proxy)
     keys = keys_given(environ)
     for secret in keys:
@@ -23904,7 +24004,7 @@ def key_account(context: Context, environ: Mapping[str, Any]) -> tuple[str, str]
         if in_networks(address, networks) or (is_for_all and not address):
             context.store.keys.record_use(key_id)
             context.visitors.accept(secret, account_id)
-            return key_id, account_id
+            return KeyOwner(key_id, account_id)
         if not address:
             raise Unauthorized(
                 "The key is not for all networks; yours is not known: see --trusted-proxy."
@@ -23915,10 +24015,12 @@ def key_account(context: Context, environ: Mapping[str, Any]) -> tuple[str, str]
 
 
 def log_in(
-    context: Context, environ: Mapping[str, Any], address: str, password: str, cookie: str = ""
+    context: Context, environ: Mapping[str, Any], address: str, password: str, *, cookie: str = ""
 ) -> Account:
-    """The account of an address and its password, before its second factor. ``cookie``: what the browser
-    shows of earlier log-ins. Raises Unauthorized, TooMany."""
+    """Returns the account of an address and its password, before its second factor.
+
+    ``cookie``: what the browser shows of earlier log-ins. Raises Unauthorized, TooMany.
+    """
     if not address or not password:
         raise Unauthorized
     account = context.store.accounts.by_email(address)
@@ -23937,8 +24039,10 @@ def log_in(
 
 
 def check_code(context: Context, account: Account, text: str, cookie: str = "") -> None:
-    """Use a code of the account's second factor, or a recovery code. ``cookie``: as of ``log_in``. Raises
-    Unauthorized, TooMany."""
+    """Use a code of the account's second factor, or a recovery code.
+
+    ``cookie``: as of ``log_in``. Raises Unauthorized, TooMany.
+    """
     step = step_of_code(account.totp_secret, text, context.store.database.clock())
     hashed = secret_hash(re.sub(r"[\s-]", "", text.lower())).hex()
     is_right = context.throttle.check_code(
@@ -23952,7 +24056,7 @@ def check_code(context: Context, account: Account, text: str, cookie: str = "") 
 
 
 def _log_in_by_basic(context: Context, environ: Mapping[str, Any]) -> Account:
-    """As log_in; with a second factor, the password is followed by its six digits."""
+    """Returns the account as log_in; with a second factor its six digits follow the password."""
     address, password = _basic(environ)
     account = context.store.accounts.by_email(address)
     code = password[-6:] if account and account.totp_secret else ""
@@ -23964,12 +24068,13 @@ def _log_in_by_basic(context: Context, environ: Mapping[str, Any]) -> Account:
 
 # ---- paths
 def path_segments(environ: Mapping[str, Any]) -> list[str]:
-    """The path's segments, split before they are decoded, so that %2F stays inside one. Raises Invalid for a
-    path that is not UTF-8, NotFound for one with a NUL."""
+    """Returns the path's segments, split before they are decoded, so that %2F stays inside one.
+
+    Raises Invalid for a path that is not UTF-8, NotFound for one with a NUL.
+    """
+    coded = environ["releasetrack.path"].split("/")[1:]
     try:
-        segments = [
-            unquote(one, errors="strict") for one in environ["releasetrack.path"].split("/")[1:]
-        ]
+        segments = [unquote(segment, errors="strict") for segment in coded]
     except UnicodeDecodeError:
         raise Invalid("The path must be UTF-8.") from None
     if any("\0" in segment for segment in segments):
@@ -23977,53 +24082,64 @@ def path_segments(environ: Mapping[str, Any]) -> list[str]:
     return segments
 
 
-def _find_in_project(
-    call: Call, segments: Sequence[str]
-) -> tuple[dict[str, Route], dict[str, Any]]:
-    """``find_routes`` for what follows "projects": an id, or a provider and a name. Names and versions may
-    contain slashes: where they end depends on what the account has, and the longest that there is counts.
-    Raises NotFound."""
-    provider, tail = call.context.providers.get(segments[0]), list(segments[1:])
+class PathMatch(NamedTuple):
+    """Says what a path leads to."""
+
+    routes: Mapping[str, Route]  # by method
+    arguments: Mapping[str, Any]  # of their handlers: what the path names
+
+
+def _find_project(call: Call, segments: Sequence[str]) -> tuple[Project, Sequence[str]]:
+    """Returns the project that segments begin with, and the segments behind it.
+
+    It is there by its id, or by a provider and a name. A name may contain slashes: where it ends depends on
+    what the account has, and the longest that there is counts. Raises NotFound.
+    """
+    provider = call.context.providers.get(segments[0])
     if provider is None:
-        project = or_404(call.store.projects.get(call.account_id, segments[0]))
-    else:
-        ends = {}
-        for end in range(1, len(tail) + 1):
-            with contextlib.suppress(Invalid):
-                ends[name_at(provider, "/".join(tail[:end]))[1]] = end
-        project, key = or_404(
-            call.store.projects.by_names(call.account_id, provider.id, list(ends))
-        )
-        del tail[: ends[key]]
-    if tail[:1] == ["releases"] and len(tail) > 1:
-        versions = {"/".join(tail[1:]): "releases/{version}"}
+        return or_404(call.store.projects.get(call.account_id, segments[0])), segments[1:]
+    ends = dict[str, int]()  # key of a project -> where its name ends
+    for end in range(2, len(segments) + 1):
+        with contextlib.suppress(Invalid):
+            _, key = name_at(provider, "/".join(segments[1:end]))
+            ends[key] = end
+    project, key = or_404(call.store.projects.by_names(call.account_id, provider.id, list(ends)))
+    return project, segments[ends[key] :]
+
+
+def _find_in_project(call: Call, segments: Sequence[str]) -> PathMatch:
+    """Returns what a path leads to whose ``segments`` follow "projects". Raises NotFound.
+
+    A version may contain slashes, as a name may; one that ends in "/note" wins over the note of another.
+    """
+    project, tail = _find_project(call, segments)
+    if len(tail) > 1 and tail[0] == "releases":
+        paths = {"/".join(tail[1:]): "releases/{version}"}
         if tail[-1] == "note" and len(tail) > 2:
-            versions["/".join(tail[1:-1])] = "releases/{version}/note"
-        release = or_404(call.store.releases.get(project, list(versions)))
-        return PROJECT_ROUTES[versions[release.version]], {
-            "project": project,
-            "version": release.version,
-        }
-    what = "/".join(quote(segment, safe="") for segment in tail)
-    return or_404(PROJECT_ROUTES.get(what)), {"project": project}
+            paths["/".join(tail[1:-1])] = "releases/{version}/note"
+        release = or_404(call.store.releases.get(project, list(paths)))
+        arguments = {"project": project, "version": release.version}
+        return PathMatch(PROJECT_ROUTES[paths[release.version]], arguments)
+    path = "/".join(quote(segment, safe="") for segment in tail)
+    return PathMatch(or_404(PROJECT_ROUTES.get(path)), {"project": project})
 
 
-def find_routes(call: Call) -> tuple[dict[str, Route], dict[str, Any]]:
-    """``(the routes of a path by method, what the path names)``. Raises NotFound."""
-    path = "/".join(
-        quote(segment, safe="") for segment in call.segments
-    )  # so that no name is a route
+def find_routes(call: Call) -> PathMatch:
+    """Returns what the path leads to. Raises NotFound."""
+    # Segments are quoted, so that no name with a slash is a route.
+    path = "/".join(quote(segment, safe="") for segment in call.segments)
     if path in ROUTES:
-        return ROUTES[path], {}
+        return PathMatch(ROUTES[path], {})
     match call.segments:
         case ["tags", tag_id]:
-            return ROUTES["tags/{id}"], {"tag_id": tag_id}
+            return PathMatch(ROUTES["tags/{id}"], {"tag_id": tag_id})
         case ["projects", provider] if provider in call.context.providers:
-            return ROUTES["projects/{provider}"], {"provider": provider}
-        case ["projects" | "project", *rest] if 1 <= len(rest) < 50:
-            return _find_in_project(call, rest)
-        case [_] if path in (own := kind_routes(call.context.kinds)):
-            return own[path], {}
+            return PathMatch(ROUTES["projects/{provider}"], {"provider": provider})
+        case ["projects" | "project", *segments] if 1 <= len(segments) < 50:
+            return _find_in_project(call, segments)
+        case [_]:
+            routes = kind_routes(call.context.kinds).get(path)
+            return PathMatch(or_404(routes), {})
     raise NotFound
 
 
@@ -24040,12 +24156,13 @@ _HINTS = {
 
 
 def status_message(status: int, *errors: str) -> bytes:
-    found = message_of(status) | drop_empty(errors=errors, hint=_HINTS.get(status))
-    return compact_json(found).encode("utf-8", "replace")
+    """Returns a Message as the API answers it."""
+    message = message_of(status) | drop_empty(errors=errors, hint=_HINTS.get(status))
+    return compact_json(message).encode("utf-8", "replace")
 
 
 def error_response(error: ReleasetrackError, subject: str = "") -> bytes:
-    """The Message of an error; its status and headers are set on the current response."""
+    """Returns the Message of an error, and sets its status and headers on the current response."""
     response = bottle.response
     response.status = error.status
     if isinstance(error, Unauthorized):
@@ -24057,27 +24174,32 @@ def error_response(error: ReleasetrackError, subject: str = "") -> bytes:
     elif isinstance(error, StoreUnavailable):
         log.warning("api: %s", error)
         response.set_header("Retry-After", "5")
-    labels = FIELD_LABELS.get(subject, {})
-    is_told = isinstance(error, (TooMany, Unauthorized, HelperFailed, HelperMissing))
-    words = [str(error)] if is_told and str(error) else []
+    words = list[str]()
     if isinstance(error, Invalid):
+        labels = FIELD_LABELS.get(subject, {})
         words = [problem.named(labels) for problem in error.problems]
+    elif isinstance(error, (TooMany, Unauthorized, HelperFailed, HelperMissing)) and str(error):
+        words = [str(error)]
     return status_message(error.status, *words)
 
 
+def _make_answer(call: Call, method: str) -> bytes:
+    """Returns the body of the answer. Raises ReleasetrackError."""
+    routes, arguments = find_routes(call)
+    if method not in routes:
+        allowed = {*routes, "HEAD"} if "GET" in routes else {*routes}
+        raise NotAllowed(", ".join(sorted(allowed)))
+    answer = routes[method].handler(call, **arguments)
+    body = compact_json(answer).encode("utf-8", "replace")
+    if method == "GET" and len(body) > ANSWER_LIMIT:
+        raise Invalid("The answer would be larger than 1 MiB; ask for each project by its id.")
+    return body
+
+
 def _handle(call: Call) -> bytes:
-    """The body of the answer; to a GET from the cache where that has it. Raises ReleasetrackError."""
+    """Returns the body of the answer; to a GET from the cache where that has it. Raises ReleasetrackError."""
     method = call.environ["REQUEST_METHOD"].replace("HEAD", "GET")
-
-    def make() -> bytes:
-        routes, names = find_routes(call)
-        if method not in routes:
-            raise NotAllowed(", ".join(sorted({*routes, "HEAD"} if "GET" in routes else routes)))
-        body = compact_json(routes[method].handler(call, **names)).encode("utf-8", "replace")
-        if method == "GET" and len(body) > ANSWER_LIMIT:
-            raise Invalid("The answer would be larger than 1 MiB; ask for each project by its id.")
-        return body
-
+    make = functools.partial(_make_answer, call, method)
     if method != "GET" or call.segments[0] in ("updates", "summary"):  # a snooze ends in time
         return make()
     name = call.account_id, tuple(call.segments), call.environ.get("QUERY_STRING", "")
@@ -24085,9 +24207,10 @@ def _handle(call: Call) -> bytes:
 
 
 def unless_known(environ: Mapping[str, Any], body: bytes, caching: str = "no-store") -> bytes:
-    """The body; of a GET empty, with 304, where the client has it already."""
-    headers, etag = bottle.response.headers, f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    """Returns the body; to a GET nothing, with 304, where the client has it already."""
     if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
+        headers = bottle.response.headers
+        etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
         headers.update({"ETag": etag, "Cache-Control": caching})
         if etag in environ.get("HTTP_IF_NONE_MATCH", ""):
             bottle.response.status = 304
@@ -24097,7 +24220,7 @@ def unless_known(environ: Mapping[str, Any], body: bytes, caching: str = "no-sto
 
 
 def answer_api(context: Context) -> bytes:
-    """The answer to the current request under /v1, as JSON. Only here does an error become a status."""
+    """Answer the current request under /v1 with JSON. Only here does an error become a status."""
     environ, response = bottle.request.environ, bottle.response
     method = environ["REQUEST_METHOD"]
     response.content_type = "application/json"
@@ -24106,7 +24229,8 @@ def answer_api(context: Context) -> bytes:
     response.set_header("Cache-Control", "no-store")
     response.set_header("X-Content-Type-Options", "nosniff")
     segments = [""]
-    if (origin := environ.get("HTTP_ORIGIN", "")) in context.settings.allow_origin:
+    origin = environ.get("HTTP_ORIGIN", "")
+    if origin in context.settings.allow_origin:
         response.headers.update({
             "Access-Control-Allow-Origin": origin,
             "Access-Control-Expose-Headers": "ETag",
@@ -24120,9 +24244,8 @@ def answer_api(context: Context) -> bytes:
     try:
         segments = path_segments(environ)[1:] or [""]
         if segments == ["openapi.json"]:  # there is nothing secret in it
-            return _handle(
-                Call(context, "", segments, environ | {"QUERY_STRING": root})
-            )  # made once for it
+            # Its answer depends on where we are mounted, and on nothing that is asked for.
+            return _handle(Call(context, "", segments, environ | {"QUERY_STRING": root}))
         if segments == ["auth", "keys"]:  # no key opens them
             account_id = _log_in_by_basic(context, environ).id
             take_cost(context, f"account {account_id}", method)
@@ -26519,7 +26642,7 @@ def login_page(visit: Visit) -> Page:
                 visit.environ,
                 form.text("email"),
                 form.typed("password"),
-                visit.cookie(_BROWSER),
+                cookie=visit.cookie(_BROWSER),
             )
         except Unauthorized:
             raise Invalid("Wrong email address or password.") from None
@@ -28254,7 +28377,7 @@ def _add_lines(
         for line, project, source in begun:
             try:
                 left = max(0.0, end - time.monotonic())
-                added.append(await_first_check(store, project, source, since, left))
+                added.append(await_first_check(store, project, source, since, seconds=left))
             except Invalid as fault:
                 wrong[line] = fault
 
@@ -30817,7 +30940,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
         owner = self.account_of(account)
         call = self.call(owner.id, options | {"name": name, "provider": provider})
         try:
-            return read_project(call, track(call, is_typed=True)[0])
+            return read_project(call, track(call, is_typed=True).project)
         except AlreadyTracked:
             return update_project(
                 self.call(owner.id, options), self.project_of(owner, name, provider)
@@ -32045,7 +32168,7 @@ def project_add(service: Service, account: Account, args: argparse.Namespace) ->
     typed = {"provider": args.provider, "name": args.name, "email_notification": "default"}
     project, source, _ = track(service.call(account.id, typed), is_typed=True)
     service.tracker.check_all([source], lambda *_: None)
-    project = await_first_check(service.store, project, source, 0.0, 0.0)
+    project = await_first_check(service.store, project, source, 0.0, seconds=0.0)
     if project.health.error:
         _complain(f"added, but its first check failed and will be retried: {project.health.error}")
     return project.id
