@@ -1246,6 +1246,48 @@ def prerelease_by_pep440(version: str) -> bool:
     return bool(match["stage"] or match["dev"]) if match else prerelease_by_words(version)
 
 
+# Where conda's words stand: "dev" below an underscore and other words, "post" above a number without a word.
+_NO_CONDA_WORD = "{"
+_CONDA_WORDS = {"dev": "", "": _NO_CONDA_WORD, "post": "~"}
+_CONDA_PART = re.compile("([0-9]*)([^0-9]*)")
+_ABOVE, _BELOW = 1, -1
+
+
+def _conda_ranks(text: str) -> list[tuple[int, str, int]]:
+    """A rank for each number of a version with the word behind it; a part ends with one without a word.
+
+    A part that is missing is a zero. So whether a zero stands above or below that depends on what comes next.
+    """
+    bare = text.rstrip("_")
+    parts = re.split("[._]", bare)
+    parts[-1] += text[len(bare) :]
+    ranks = list[tuple[int, str, int]]()
+    for part in parts:
+        for number, word in _CONDA_PART.findall(part):
+            ranks.append((int(number or 0), _CONDA_WORDS.get(word, word), 0))
+            if not word:
+                break
+    zero, side = (0, _NO_CONDA_WORD, 0), 0
+    for index in reversed(range(len(ranks))):
+        if ranks[index] == zero:
+            ranks[index] = (0, _NO_CONDA_WORD, side)
+        else:
+            side = _ABOVE if ranks[index] > zero else _BELOW
+    while ranks and ranks[-1] == zero:
+        ranks.pop()
+    return [*ranks, zero]
+
+
+def conda_order(version: str) -> VersionOrder:
+    """https://docs.conda.io/projects/conda/en/stable/user-guide/concepts/pkg-specs.html#version-ordering"""
+    text, _, local = version.lower().partition("+")
+    if "_" not in text:
+        text = text.replace("-", "_")
+    epoch, _, rest = text.rpartition("!")
+    epochs = (int(epoch),) if re.fullmatch("[0-9]+", epoch) else (0,)
+    return epochs, [*_conda_ranks(rest), *_conda_ranks(local)]
+
+
 def perl_order(version: str) -> VersionOrder:
     """https://metacpan.org/pod/version: 1.23 is 1.230, and 1.2301 above it."""
     match = re.fullmatch(r"([0-9]+)\.([0-9]+)(?:_([0-9]+))?", version)
@@ -1258,8 +1300,11 @@ def perl_order(version: str) -> VersionOrder:
 
 def debian_order(version: str) -> VersionOrder:
     """As deb-version(7) says: words and numbers in turn, first of the upstream version, then of the revision;
-    a tilde is before the end, and letters are before other signs."""
-    epoch, _, rest = version.rpartition(":")
+    a tilde is before the end, and letters are before other signs. What stands behind the first colon may have
+    more of them."""
+    epoch, colon, rest = version.partition(":")
+    if not colon:
+        epoch, rest = "", version
     upstream, _, revision = rest.rpartition("-") if "-" in rest else (rest, "", "")
     ranks = list[tuple[int, str, int]]()
     for text in (upstream, revision):
@@ -1363,6 +1408,7 @@ GEM = VersionRules(
 # https://metacpan.org/pod/CPAN::DistnameInfo: an underscore makes a trial release.
 PERL = VersionRules(perl_order, lambda version: "_" in version or prerelease_by_words(version))
 DEBIAN = VersionRules(debian_order, prerelease_by_words, is_one_family=True)
+CONDA = VersionRules(conda_order, prerelease_by_words)
 
 
 def version_steps(versions: Collection[str], known: Iterable[str]) -> dict[str, str]:
@@ -12276,7 +12322,7 @@ PROVIDERS = ProviderTable((row.id, row) for row in (
              "&date=LastModified", versions=DEBIAN),
     _service("conda", "Conda", "conda-forge/numpy", "channel/package", "https://anaconda.org/{name}",
              "https://api.anaconda.org/package/{name}#entries=files&date=upload_time", _PAIR,
-             (r"anaconda\.org/channels/([^/]+)/packages/([^/]+)" + _REST,)),
+             (r"anaconda\.org/channels/([^/]+)/packages/([^/]+)" + _REST,), versions=CONDA),
     _service("cran", "CRAN", "ggplot2", "package", "https://cran.r-project.org/web/packages/{name}/",
              "https://crandb.r-pkg.org/{name}/all#entries=timeline.*&date=.", versions=EXACT),
     _service("debian", "Debian", "curl", "source package", "https://tracker.debian.org/pkg/{name}",

@@ -2142,6 +2142,13 @@ def test_prerelease_by_words_and_by_semver_on_real_versions():
         ),
         (rt.PEP440, "1.0b2 1.0c1 1.0pre2 1.0rc3 1.0"),
         (rt.NUGET, "2.0.0-beta3 2.0.0-RC1 2.0.0"),
+        (rt.DEBIAN, "1.0:2-1 1:1.0.0-1 1:1.0:0-1 1:2.0-1 2:1:0.9-1"),
+        (rt.CONDA, "1.0.dev3 1.0.a1 1.0.a2 1.0.rc1 1.0.vc14 1.0 1.0.post1 1.0.1 1.10 2!0.3 10!0.1"),
+        (rt.CONDA, "3.1_ 3.1a1 3.1.dev1 3.1.a1 3.1.0.dev2 3.1.0.rc1 3.1 3.1.1 3.1post1"),
+        (rt.CONDA, "1.0.1_ 1.0.1a 1.0.1b 1.0.1z 1.0.1za 1.0.2"),
+        (rt.CONDA, "2be3ta 2beta 2.0a1 2.0.a 2 2.0.0.0.post1 2.0.0.0.1"),
+        (rt.CONDA, "0.6-4 0.6_5 0.6-6 0.7+1 0.7+2.rc1 0.7+2 0.7.1"),
+        (rt.CONDA, "2024.1.30a 2024.1.30 1!0.1.dev1 1!0.1"),
     ],
 )
 def test_versions_are_ordered_by_the_rules_of_their_ecosystem(rules, versions):
@@ -2281,7 +2288,18 @@ def test_commit_of_a_version(version, commit):
 
 @pytest.mark.parametrize(
     "rules",
-    [rt.GENERIC, rt.EXACT, rt.IMAGES, rt.SEMVER, rt.PEP440, rt.MAVEN, rt.GEM, rt.PERL, rt.DEBIAN],
+    [
+        rt.GENERIC,
+        rt.EXACT,
+        rt.IMAGES,
+        rt.SEMVER,
+        rt.PEP440,
+        rt.MAVEN,
+        rt.GEM,
+        rt.PERL,
+        rt.DEBIAN,
+        rt.CONDA,
+    ],
 )
 def test_any_text_has_an_order(rules):
     """Digits that int() does not read, as a superscript two, made a check an internal error."""

@@ -30,7 +30,7 @@ import releasetrack as rt  # noqa: E402
 RULES = {
     "alpine": rt.GENERIC,
     "composer": rt.EXACT,
-    "conda": rt.GENERIC,
+    "conda": rt.CONDA,
     "cran": rt.EXACT,
     "debian": rt.DEBIAN,
     "docker": rt.IMAGES,
@@ -53,6 +53,7 @@ RULES = {
 }
 PROVIDERS = {
     "composer": "packagist",
+    "conda": "conda",
     "cran": "cran",
     "debian": "debian",
     "docker": "dockerhub",
@@ -404,7 +405,7 @@ KINDS = (
     Kind("picks.json", picks_with_dates, 1202, {"silent": 0, "wrong": 0}),
     Kind("picks.json", picks_without_dates, 1156, {"silent": 0, "wrong": 25, "false doubt": 2}),
     Kind("prereleases-as-of.json", prereleases_as_of, 14, {"wrong": 1}),
-    Kind("orders.json", orders, 164, {}),
+    Kind("orders.json", orders, 173, {}),
     Kind("marks.json", marks, 137, {}),
     Kind("image-pairs.json", image_pairs, 606, {"wrong": 0}),
     Kind("endoflife.json", end_of_life, 1545, {"wrong": 1}),
