@@ -10233,7 +10233,7 @@ class ProjectRef(Value):
     token: str | None
     auth: Mapping[str, str]  # the headers with the token
     read_known: Callable[[], Mapping[str, Release]]
-    kept: dict[str, str]  # what a dialect keeps for the next check, until one fails
+    memory: dict[str, str]  # what a dialect keeps for the next check, until one fails
     installed: Collection[str] = ()  # versions that run somewhere
     asked_last: str = ""  # as of the Listing of the last check
 
@@ -10269,7 +10269,7 @@ class Listing(Value):
 
 Exchange = Generator[Request, Answer, Any]
 # What a dialect raises over an answer of another shape.
-_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 _UNAVAILABLE = (403, 404)  # one list of a project that may have another
 _DOCUMENT_LIMIT = 2 * MIB  # of an image's manifest and configuration, a go.mod, a module's list
 _REQUEST_LIMIT = 300  # of one check
@@ -10390,7 +10390,7 @@ class _Rest:
         self._project, self._name = project, f"rest of {url}"
         self._missing_name, self._is_looking = f"missing in {url}", False
         self._is_used = is_used
-        self._url = project.kept.pop(self._name, "")
+        self._url = project.memory.pop(self._name, "")
         self.is_taken = False
 
     def has_enough(
@@ -10403,9 +10403,9 @@ class _Rest:
         missing = _missing(self._project, releases)
         if self._is_looking or not missing:
             return not missing
-        if self._project.kept.get(self._missing_name) == missing:
+        if self._project.memory.get(self._missing_name) == missing:
             return True
-        self._project.kept[self._missing_name] = missing
+        self._project.memory[self._missing_name] = missing
         self._is_looking = True
         return False
 
@@ -10420,7 +10420,7 @@ class _Rest:
         # What is known is read here at the earliest: a check that finds nothing new does without.
         if not self._is_used or not self._project.known:
             return False
-        self._project.kept[self._name] = url
+        self._project.memory[self._name] = url
         return True
 
 
@@ -10465,7 +10465,7 @@ def _readable(
     """The releases of the entries that can be read. Raises what the first raises if none can."""
     found = list[ListedRelease | None]()
     for entry in entries:
-        with contextlib.suppress(*_UNREADABLE):  # not kept: an error holds all that was read
+        with contextlib.suppress(*UNREADABLE):  # not kept: an error holds all that was read
             found.append(release_of(entry))
     if entries and not found:
         release_of(entries[0])
@@ -10591,7 +10591,7 @@ def _tags_beside(
 ) -> Exchange:
     """A listing of a repository's first page of tags, of those of the feed ``newest`` where there are more."""
     request = Request(url, headers, accept_statuses=(401, *_UNAVAILABLE))
-    page = None if "tags" in project.kept else (yield request)
+    page = None if "tags" in project.memory else (yield request)
     has_more = page is None or next_page(page) is not None
     tags = list[ListedRelease]()
     is_read = page is not None and page.status == 200
@@ -10599,7 +10599,7 @@ def _tags_beside(
         tags = _readable(tag_of, _expect_list(page.json()))
     if newest and has_more:
         found = (yield from newest).releases
-        project.kept.update({"tags": "of the feed"} if found else {})
+        project.memory.update({"tags": "of the feed"} if found else {})
         tags = [*found, *tags]
     return Listing(tags, complete_kinds=["commit"] if is_read and not has_more else [])
 
@@ -10902,7 +10902,7 @@ def _pull_scope(scope: str) -> str:
 def _oci_answer(project: ProjectRef, request: Request) -> Exchange:
     """The answer to a request, with a token where the registry wants one, which is kept until it is refused.
     https://distribution.github.io/distribution/spec/auth/token/"""
-    access = project.kept
+    access = project.memory
     passes = (*request.accept_statuses, 401, *([403] if access else []))
     answer = yield dataclasses.replace(
         request, headers={**request.headers, **access}, accept_statuses=passes
@@ -10956,7 +10956,7 @@ def oci_labels(project: ProjectRef, reference: str, wanted: Collection[str]) -> 
         digest, path = digest or answer.headers.get("docker-content-digest", ""), ""
         if answer.status != 200 or not isinstance(found := answer.json(), dict):
             return digest, None
-        with contextlib.suppress(*_UNREADABLE):  # what is odd says nothing
+        with contextlib.suppress(*UNREADABLE):  # what is odd says nothing
             image: dict[str, Any] = next(
                 (
                     one
@@ -11404,16 +11404,16 @@ def _as_answered(project: ProjectRef, names: Iterable[str]) -> str | None:
 def nuget(project: ProjectRef) -> Exchange:
     """https://learn.microsoft.com/en-us/nuget/api/registration-base-url-resource: pages, the newest last."""
     index = project.site if project.site.endswith(".json") else f"{project.site}/v3/index.json"
-    if "base" not in project.kept:
+    if "base" not in project.memory:
         answer = yield Request(index)
         bases = {one["@type"]: one["@id"] for one in answer.json()["resources"]}
-        project.kept.update(
+        project.memory.update(
             base=bases.get("RegistrationsBaseUrl/3.6.0") or bases["RegistrationsBaseUrl"],
             named_by=answer.address or "",
         )
     first = yield Request(
-        f"{project.kept['base'].rstrip('/')}/{project.name.lower()}/index.json",
-        named_by=project.kept["named_by"],
+        f"{project.memory['base'].rstrip('/')}/{project.name.lower()}/index.json",
+        named_by=project.memory["named_by"],
     )
     releases: list[ListedRelease] = []
     names = list[str]()  # as the newest entries spell it
@@ -12622,7 +12622,7 @@ def picture_of(provider: Provider, owner: str) -> Generator[Request, Answer, byt
         hosts=(here.netloc.lower(), *hosts),
     )
     answer = yield request
-    with contextlib.suppress(*_UNREADABLE):
+    with contextlib.suppress(*UNREADABLE):
         if read is gitlab:  # https://docs.gitlab.com/api/groups/#retrieve-a-group
             url = urljoin(request.url, answer.json()["avatar_url"] + "?width=64")
             if urlsplit(url)[:2] == here[:2]:
@@ -12768,7 +12768,7 @@ def is_address(text: str) -> bool:
     return bool(re.match(r"(?:git\+)?(?:https?|ssh|git)://|git@|pkg:", text.strip(), re.IGNORECASE))
 
 
-def _table_of(providers: Mapping[str, Provider]) -> ProviderTable:
+def table_of(providers: Mapping[str, Provider]) -> ProviderTable:
     return providers if isinstance(providers, ProviderTable) else ProviderTable(providers)
 
 
@@ -12798,7 +12798,7 @@ def project_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, 
     if text[:4].lower() == "pkg:":
         return _project_of_purl(providers, text)
     host, path = _host_and_path(text)
-    if project := _table_of(providers).project_at(host.lower().removeprefix("www."), path):
+    if project := table_of(providers).project_at(host.lower().removeprefix("www."), path):
         return project
     if path.endswith(".git") or text[:4].lower() == "git+":
         scheme = "http" if re.match(r"(?:git\+)?http://", text, re.IGNORECASE) else "https"
@@ -13032,7 +13032,7 @@ def _next_request(
         return dataclasses.replace(request, is_user_supplied=not provider.site)
     except StopIteration as done:
         return done.value
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         what = _shape_fault(error)
         raise ProviderError(
             f"{provider.title} answered no list of releases for {name}: {printable(what[:200])}"
@@ -13044,15 +13044,16 @@ def releases_of(
     name: str,
     ask: Callable[[Request], Answer],
     token: str | None = None,
+    *,
     read_known: Callable[[], Mapping[str, Release]] = dict,
     etag_url: str | None = None,
     etag: str | None = None,
-    kept: dict[str, str] | None = None,
+    memory: dict[str, str] | None = None,
     installed: Collection[str] = (),
     asked_last: str = "",
 ) -> Listing | None:
     """What a provider lists of a project, newest first; None if what is at ``etag_url`` still has ``etag``.
-    ``kept``: what dialects keep between checks; changed. ``installed``: versions whose content counts.
+    ``memory``: what dialects keep between checks; changed. ``installed``: versions whose content counts.
     ``asked_last``: as of the last Listing. Raises ProviderError for everything that can go wrong there."""
     site, name_there = _server_and_name(provider, name)
     project = ProjectRef(
@@ -13062,7 +13063,7 @@ def releases_of(
         token,
         provider.auth(token),
         read_known,
-        {} if kept is None else kept,
+        {} if memory is None else memory,
         installed,
         asked_last,
     )
@@ -13331,7 +13332,7 @@ def project_of_pin(providers: Mapping[str, Provider], found: Pin) -> tuple[Provi
     if found.reason and not found.provider and not found.name.startswith("pkg:"):
         return None
     if found.provider == "image":  # without a tag, owner/name could be a repository
-        return project_in(_table_of(providers).registries, f"{found.name}:latest")
+        return project_in(table_of(providers).registries, f"{found.name}:latest")
     if not found.provider:
         return project_in(providers, found.name)
     return project_named(providers, found.provider, found.name)
@@ -18694,7 +18695,7 @@ class Advisor:
     def _outage(self, what: str) -> Iterator[None]:
         try:
             yield
-        except (ProviderError, *_UNREADABLE) as error:
+        except (ProviderError, *UNREADABLE) as error:
             is_odd = not isinstance(error, ProviderError)
             self._faults[what] += 1
             self._fetcher.outages[what] = words = f"{'an odd answer: ' * is_odd}{error}"[:200]
@@ -18768,7 +18769,7 @@ class Advisor:
     def _record_of(self, url: str, id_: str, modified: str) -> Any:
         """Return a record as it is kept, without details where it is odd: that is a flaw, too."""
         record = trimmed_record({"id": id_})
-        with contextlib.suppress(*_UNREADABLE):
+        with contextlib.suppress(*UNREADABLE):
             where = f"{url}/v1/vulns/{quote(id_, safe='')}"
             record = self._kept(where, trimmed_record, modified) or record
         return record
@@ -19321,12 +19322,12 @@ class Tracker(Worker):
                 source.name,
                 conversation.ask,
                 token,
-                read_known,
-                source.etag_url,
-                None if is_ignored else source.etag,
-                kept,
-                installed,
-                source.asked_last,
+                read_known=read_known,
+                etag_url=source.etag_url,
+                etag=None if is_ignored else source.etag,
+                memory=kept,
+                installed=installed,
+                asked_last=source.asked_last,
             ),
         )
         if kept:

@@ -6794,7 +6794,11 @@ def listing_of(
 ) -> rt.Listing:
     """What a provider lists of a project."""
     return rt.releases_of(
-        row_of(dialect, site), name, rt.Fetcher(rt.Settings()).fetch, token, lambda: known or {}
+        row_of(dialect, site),
+        name,
+        rt.Fetcher(rt.Settings()).fetch,
+        token,
+        read_known=lambda: known or {},
     )
 
 
@@ -8336,8 +8340,8 @@ def test_check_that_finds_nothing_new_sends_few_requests(listen):
                 name.replace("{site}", provider.url),
                 rt.Fetcher(rt.Settings()).fetch,
                 token,
-                lambda: known,
-                kept=kept,
+                read_known=lambda: known,
+                memory=kept,
             )
             known = {one.version: stored(one) for one in found.releases}
         most[dialect] = max(most[dialect], len(provider.seen) - before)
@@ -9176,7 +9180,7 @@ def test_rebuild_of_more_tags_than_one_check_reads_is_seen_by_the_next_ones(list
         """How many pages a check reads."""
         provider.seen.clear()
         fetch = rt.Fetcher(rt.Settings()).fetch
-        listing = rt.releases_of(dialect, "o/i", fetch, None, lambda: known, kept=kept)
+        listing = rt.releases_of(dialect, "o/i", fetch, read_known=lambda: known, memory=kept)
         for release in listing.releases:
             known[release.version] = was(MAY, release.content_id, version=release.version)
         return len(provider.seen)
@@ -9497,7 +9501,7 @@ def test_more_tags_than_a_page_are_read_from_the_feed(listen):
                 "owner/app",
                 rt.Fetcher(rt.Settings()).fetch,
                 "t",
-                kept=kept,
+                memory=kept,
             )
             expected = {"v1.0", *beside} - ({"v1.9"} if "tags" in kept and not is_first else set())
             assert {one.version for one in listing.releases} == expected
@@ -9517,10 +9521,9 @@ def test_npm_long_form_only_when_something_is_new(listen):
             row_of("npm", provider.url),
             "@s/p",
             rt.Fetcher(rt.Settings()).fetch,
-            None,
-            lambda: dict.fromkeys(known),
-            f"{provider.url}/@s%2Fp",
-            '"old"',
+            read_known=lambda: dict.fromkeys(known),
+            etag_url=f"{provider.url}/@s%2Fp",
+            etag='"old"',
         )
     assert [
         (seen.headers["accept"], seen.headers.get("if-none-match")) for seen in provider.seen
@@ -9643,7 +9646,7 @@ def test_token_and_index_are_kept_between_checks(listen):
 
     def asked(row: rt.Provider, name: str, at: Any) -> list[str]:
         at.seen.clear()
-        assert rt.releases_of(row, name, fetch, kept=kept)
+        assert rt.releases_of(row, name, fetch, memory=kept)
         return [seen.path for seen in at.seen]
 
     row = row_of("oci", provider.url)
