@@ -24316,6 +24316,7 @@ def answer_api(context: Context) -> bytes:
 def _exported_destination(
     call: Call, destination: Destination, tags: Mapping[str, str], *, with_secrets: bool
 ) -> dict[str, Any]:
+    """Returns a destination as a document has it; ``tags``: names by ids."""
     kinds = call.context.kinds
     about = destination_as_json(destination, tags, kinds, with_secrets)
     about |= {"id": None, "error": None, "failing_since": None}
@@ -24330,7 +24331,7 @@ def _exported_installation(installation: Installation) -> dict[str, Any]:
 def _exported_project(
     project: Project, tags: Mapping[str, str], destinations: Mapping[str, str], now: float
 ) -> dict[str, Any]:
-    """Return a project as a document has it.
+    """Returns a project as a document has it.
 
     ``tags``, ``destinations``: names by ids. They are read before the projects: what was added meanwhile is
     left out.
@@ -24355,11 +24356,13 @@ def _indented_json(value: Any) -> str:
 
 
 def export_account(call: Call, *, with_secrets: bool = False) -> str:
-    """The document of an account, in JSON: all that it owns but keys, sessions, history; secrets if wanted.
+    """Returns an account as a document in JSON: all that it owns except keys, sessions and history.
 
     Its projects are read and written one after another: 1,000 at 60 places each took 65 MiB all at once.
     """
-    account, tags, now = call.account, call.tags, call.store.database.clock()
+    account = call.account
+    tags = call.tags
+    now = call.store.database.clock()
     options = {option.name: getattr(account, option.name) for option in ACCOUNT_OPTIONS}
     destinations = call.store.destinations.of_account(account.id)
     names = {destination.id: destination.name for destination in destinations}
@@ -24391,61 +24394,75 @@ _MEMBERS: dict[str, type] = {  # of a document
     "projects": list,
     "prune": bool,
 }
+# Such as `{"releasetrack":`, `releasetrack =`, `[account]` or `[[projects]]`.
 _BEGINNING = re.compile(rf'\s*(?:\{{\s*"|\[\[?)?(?:{"|".join(_MEMBERS)})(?:" *:| *=|\])')
 
 
 def is_document(text: str) -> bool:
-    """Whether a text is a document, and no file that pins versions."""
-    start = re.sub(
-        r"(?m)^[^\S\n]*(?:#.*)?\n", "", text[: 64 * KIB].removeprefix("\ufeff")
-    )  # no comments
-    return bool(_BEGINNING.match(start))
+    """Says whether a text is a document, and no file that pins versions."""
+    beginning = text[: 64 * KIB].removeprefix("\ufeff")
+    without_comments = re.sub(r"(?m)^[^\S\n]*(?:#.*)?\n", "", beginning)
+    return bool(_BEGINNING.match(without_comments))
 
 
-def _names(given: Mapping[str, Any], name: str, at_most: int = NAME_LIMIT) -> dict[str, str]:
-    """The names that a document lists, or the one that it has, by these in small letters. Raises Invalid."""
-    found = [given[name]] if isinstance(given.get(name), str) else given.get(name) or []
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+def _names(members: Mapping[str, Any], name: str, at_most: int = NAME_LIMIT) -> dict[str, str]:
+    """Returns the names that a member lists, or the name that it is, by these in small letters.
+
+    Raises Invalid.
+    """
+    listed = members.get(name) or []
+    if isinstance(listed, str):
+        listed = [listed]
+    if not isinstance(listed, list) or not all(isinstance(text, str) for text in listed):
         raise Invalid(Problem(name, "must be a list of names"))
-    return {label.lower(): label for label in (read_label(one, at_most, name) for one in found)}
+    labels = [read_label(text, at_most, name) for text in listed]
+    return {label.lower(): label for label in labels}
+
+
+def _time_as_text(value: object) -> str:
+    """Returns a time of TOML, or a day, which begins at midnight in UTC, as the API has it."""
+    is_day = type(value) is datetime.date
+    return f"{value}T00:00:00Z" if is_day else str(value)
+
+
+def _loaded_as_json(loads: Callable[[str], Any], text: str) -> Any:
+    """Returns what ``loads`` reads, made of what JSON has. Raises ValueError, also for half a character."""
+    document = json.dumps(loads(text), default=_time_as_text, ensure_ascii=False)
+    return json.loads(document.encode())  # half a character could not be stored: it is refused here
+
+
+_WORDS_FOR_TYPES = {int: "a number", bool: "true or false", dict: "a table", list: "a list"}
 
 
 def read_document(text: str) -> dict[str, Any]:
-    """The document that a text in JSON or TOML is. Raises ValueError, with what to put behind its name."""
+    """Returns the document that a text in JSON or TOML is.
+
+    Raises ValueError, with what to put behind the name of the text.
+    """
     text = text.removeprefix("\ufeff")
-    what, loads = ("JSON", json.loads) if text.lstrip()[:1] == "{" else ("TOML", tomllib.loads)
-
-    def time_as_text(
-        value: object,
-    ) -> str:  # TOML has times, and days, which begin at midnight in UTC
-        is_day = type(value) is datetime.date
-        return f"{value}T00:00:00Z" if is_day else str(value)
-
-    def as_json(text: str) -> Any:  # half of a character could not be stored
-        document = json.dumps(loads(text), default=time_as_text, ensure_ascii=False)
-        return json.loads(document.encode())
-
-    found = loaded(what, as_json, text)
-    words = {int: "a number", bool: "true or false", dict: "a table", list: "a list"}
-    for name, value in found.items():
+    if text.lstrip()[:1] == "{":
+        document = loaded("JSON", functools.partial(_loaded_as_json, json.loads), text)
+    else:
+        document = loaded("TOML", functools.partial(_loaded_as_json, tomllib.loads), text)
+    for name, value in document.items():
         if name not in _MEMBERS:
             raise ValueError(f"has an unknown member {name!r:.60}{did_you_mean(name, _MEMBERS)}")
         if type(value) is not _MEMBERS[name]:
-            raise ValueError(f"must have {name} as {words[_MEMBERS[name]]}")
+            raise ValueError(f"must have {name} as {_WORDS_FOR_TYPES[_MEMBERS[name]]}")
         if isinstance(value, list) and len(value) > 5000:
             raise ValueError(f"has more than 5,000 {name}")
-    if found.get("releasetrack", 1) != 1:
-        raise ValueError(f"has the format {found['releasetrack']}; this releasetrack knows 1")
+    if document.get("releasetrack", 1) != 1:
+        raise ValueError(f"has the format {document['releasetrack']}; this releasetrack knows 1")
     try:
-        _names(found, "tags", TAG_LIMIT)
+        _names(document, "tags", TAG_LIMIT)
     except Invalid as error:
         raise ValueError(f"has wrong tags: {error}") from None
-    return found
+    return document
 
 
 @dataclasses.dataclass
 class Step:
-    """A part of a plan: what it does, or why it does nothing."""
+    """Holds a part of a plan: what it does, or why it does nothing."""
 
     kind: str  # "account", "tag", a kind of destination, or a provider
     name: str
@@ -24455,23 +24472,39 @@ class Step:
     act: Callable[[], Any] = lambda: None
 
 
-def _known(given: Any, *names: str) -> dict[str, Any]:
-    """An object of a document that has these members alone. Raises Invalid."""
-    if not isinstance(given, dict):
+def _known(item: Any, *names: str) -> dict[str, Any]:
+    """Returns an item of a document that is a table with these members alone. Raises Invalid."""
+    if not isinstance(item, dict):
         raise Invalid("It must be a table, or the name of a project.")
-    for name in given:
+    for name in item:
         if name not in names:
             raise Invalid(Problem(name[:60], f"is unknown{did_you_mean(name, names)}"))
-    return given
+    return item
+
+
+class _ProjectName(NamedTuple):
+    """Names a project at its provider."""
+
+    provider: Provider
+    key: str  # that it is found by
+    name: str  # as it is shown
+
+
+class _PlannedProject(NamedTuple):
+    """Holds what a document says of a project."""
+
+    settings: dict[str, Any]  # as the store has them, but destinations: names, by kind
+    tags: dict[str, str] | None  # names, by these in small letters; None: they are not listed
 
 
 _NO_TIME = "the time limit was reached; import the file again to add the rest"
 
 
 class Plan:
-    """What it takes to make a document true of an account. What it does not name, stays. ``is_import``: so
-    does what there is; ``is_pruning``: what is in none of its lists is removed. ``environ``: the variables
-    that settings of destinations may name.
+    """Holds the steps that make a document true of an account.
+
+    What the document does not name, stays. ``is_import``: so does what there is; ``is_pruning``: what is in
+    none of its lists is removed. ``environ``: the variables that settings of destinations may name.
 
     It ends at the account's quotas, and after ``seconds``, which count anew when it is performed: what is
     beyond is left out, and says why.
@@ -24487,13 +24520,20 @@ class Plan:
         environ: Mapping[str, str] = {},
         seconds: float = math.inf,
     ) -> None:
-        self._call, self._store, self._inventory = call, call.store, call.context.inventory
-        self._is_import, self._environ, self._account = is_import, environ, call.account
-        self._seconds, self._ends_at = seconds, time.monotonic() + seconds
+        self._call = call
+        self._store = call.store
+        self._inventory = call.context.inventory
+        self._account = call.account
+        self._is_import = is_import
+        self._environ = environ
+        self._seconds = seconds
+        self._ends_at = time.monotonic() + seconds
         self._read_account(document)
-        self._seen, self._changed = set[tuple[str, str]](), list[str]()
-        self._named = dict[str, str]()  # tags
+        self._seen = set[tuple[str, str]]()  # (kind or provider, name or key) of what is listed
+        self._changed = list[str]()  # ids of the projects that were changed
+        self._named = dict[str, str]()  # tags that an item has, by these in small letters
         account = [document["account"]] if "account" in document else []
+        # The tags are the first steps, but which ones are new is known once the others were made.
         later = [
             *self._steps("account", self._account_step, account),
             *self._steps("destination", self._destination_step, document.get("destinations", ())),
@@ -24507,31 +24547,41 @@ class Plan:
 
     def _read_account(self, document: Mapping[str, Any]) -> None:
         """Read once what the steps look up: an account has up to 1,000 projects and tags."""
-        account_id, projects = self._account.id, self._store.projects
+        account_id = self._account.id
         self._tags = self._call.tags
         self._tag_ids = {name.lower(): id_ for id_, name in self._tags.items()}
         destinations = self._store.destinations.of_account(account_id)
-        self._destinations = {(one.kind, one.name): one for one in destinations}
-        self._destination_names = {one.id: one.name.lower() for one in destinations}
-        self._tracked, self._renamed = projects.ids_by_key(account_id), projects.renamed(account_id)
+        self._destinations = {
+            (destination.kind, destination.name): destination for destination in destinations
+        }
+        self._destination_names = {
+            destination.id: destination.name.lower() for destination in destinations
+        }
+        self._tracked = self._store.projects.ids_by_key(account_id)
+        self._renamed = self._store.projects.renamed(account_id)
         self._is_new = not self._tracked
         self._used = {
             "tags": len(self._tags),
             "destinations": len(destinations),
             "projects": len(self._tracked),
         }
-        self._listed = {
-            (pick(str, given, "kind"), pick(str, given, "name").strip())
-            for given in document.get("destinations", ())
-        } | {("email", "account")}
+        self._listed = {("email", "account")}  # destinations, which each account has
+        for item in document.get("destinations", ()):
+            self._listed.add((pick(str, item, "kind"), pick(str, item, "name").strip()))
         self._nameable = self._listed | self._destinations.keys()
 
-    def _require_room(self, what: str) -> None:
+    def _require_room(self, resource: str) -> None:
         """Raise Invalid where the account, with what is planned, has all that it may have."""
-        self._store.database.require_quota(what, self._used[what])
+        self._store.database.require_quota(resource, self._used[resource])
+
+    def _require_first(self, pair: tuple[str, str]) -> None:
+        """Raise Invalid for a destination or a project that the document has listed before."""
+        if pair in self._seen:
+            raise Invalid("It is listed twice.")
+        self._seen.add(pair)
 
     def _ids(self, names: Mapping[str, str]) -> list[str]:
-        """The ids of tags, by their names in small letters; those that there are not are added."""
+        """Returns the ids of tags, and adds those that are missing; ``names``: by these in small letters."""
         for key, name in names.items():
             if key not in self._tag_ids:
                 self._tag_ids[key] = self._store.tags.add(self._account.id, name).id
@@ -24540,29 +24590,30 @@ class Plan:
     def _steps(
         self, kind: str, make: Callable[[Any], Step], listed: Iterable[Any]
     ) -> Iterator[Step]:
-        for number, given in enumerate(listed, 1):
+        """Yields the step of each item; one that cannot be carried out is left out, and says why."""
+        for number, item in enumerate(listed, 1):
             try:
                 if time.monotonic() > self._ends_at:
                     raise Invalid(_NO_TIME)
-                yield make(given)
+                yield make(item)
             except Invalid as error:
-                name = given if isinstance(given, str) else pick(str, given, "name")
-                where = pick(str, given, "provider") or pick(str, given, "kind") or kind
-                name = (name or f"number {number}")[:NAME_LIMIT]
-                yield Step(where[:60], name, "left out", str(error))
+                name = item if isinstance(item, str) else pick(str, item, "name")
+                shown_name = (name or f"number {number}")[:NAME_LIMIT]
+                shown_kind = (pick(str, item, "provider") or pick(str, item, "kind") or kind)[:60]
+                yield Step(shown_kind, shown_name, "left out", str(error))
 
     @staticmethod
-    def _step(
-        kind: str, name: str, changes: Iterable[str], act: Callable[[], Any], *, is_new: bool
+    def _step_for(
+        kind: str, name: str, changes: Iterable[str], *, act: Callable[[], Any], is_new: bool
     ) -> Step:
-        words = ", ".join(changes)
+        """Returns the step that adds or changes something; "same" where nothing changes."""
         if is_new:
             return Step(kind, name, "add", "", act)
+        words = ", ".join(changes)
         return Step(kind, name, "change" if words else "same", words, act)
 
-    def _note_tags(self, names: Mapping[str, str], ids: Collection[str]) -> bool:
-        """Whether tags differ from those of the ids; those that there are not become steps."""
-        self._named |= names
+    def _are_other_tags(self, names: Mapping[str, str], ids: Collection[str]) -> bool:
+        """Says whether names, by these in small letters, are those of other tags than the ids."""
         return names.keys() != {self._tags[id_].lower() for id_ in ids if id_ in self._tags}
 
     def _tag_step(self, name: str) -> Step:
@@ -24570,85 +24621,105 @@ class Plan:
         self._used["tags"] += 1
         return Step("tag", name, "add", "", functools.partial(self._ids, {name.lower(): name}))
 
-    def _account_step(self, given: Any) -> Step:
-        _known(given, "name", *(option.name for option in ACCOUNT_OPTIONS))
-        changes = {
-            name: value
-            for name, value in account_changes(self._account, Fields(given)).items()
-            if value != getattr(self._account, name)
-        }
+    def _account_step(self, item: Any) -> Step:
+        _known(item, "name", *(option.name for option in ACCOUNT_OPTIONS))
+        changes = dict[str, Any]()
+        for name, value in account_changes(self._account, Fields(item)).items():
+            if value != getattr(self._account, name):
+                changes[name] = value
         if self._is_import and not self._is_new:
             changes = {}
         act = functools.partial(self._store.accounts.change, self._account.id, changes)
-        return self._step("account", self._account.email, changes, act, is_new=False)
+        return self._step_for("account", self._account.email, changes, act=act, is_new=False)
 
-    def _pairs(self, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """The settings of a destination: texts, lists of them, or ``{"env": VARIABLE}``."""
-        for name, value in given.items():
-            for text in value if isinstance(value, list) else [value]:
-                variable = pick(str, text, "env")
-                if variable and variable not in self._environ:
-                    words = f"names the variable {variable[:60]}, which is not set"
-                    raise Invalid(Problem(name[:60], words))
-                if not variable and type(text) not in (str, int):
-                    words = 'must be a text, texts, or {"env": VARIABLE}'
-                    raise Invalid(Problem(name[:60], words))
-                yield name, self._environ[variable] if variable else str(text)
+    def _setting_text(self, name: str, value: Any) -> str:
+        """Returns the text of a setting, which a document gives or names the variable of. Raises Invalid."""
+        variable = pick(str, value, "env")
+        if variable:
+            if variable not in self._environ:
+                words = f"names the variable {variable[:60]}, which is not set"
+                raise Invalid(Problem(name[:60], words))
+            return self._environ[variable]
+        if type(value) not in (str, int):
+            words = 'must be a text, texts, or {"env": VARIABLE}'
+            raise Invalid(Problem(name[:60], words))
+        return str(value)
 
-    def _destination_step(self, given: Any) -> Step:
-        kind, name, secret = (pick(str, given, key).strip() for key in ("kind", "name", "secret"))
-        self._check_destination(given, kind)
+    def _setting_pairs(self, settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """Returns the names and texts of a destination's settings, of which some are lists of texts."""
+        pairs = list[tuple[str, str]]()
+        for name, value in settings.items():
+            values = value if isinstance(value, list) else [value]
+            pairs += [(name, self._setting_text(name, text)) for text in values]
+        return pairs
+
+    def _destination_step(self, item: Any) -> Step:
+        kind = pick(str, item, "kind").strip()
+        name = pick(str, item, "name").strip()
+        secret = pick(str, item, "secret").strip()
+        self._check_destination(item, kind)
         before = self._destinations.get((kind, name)) or new_destination(self._account.id, kind)
+        is_new = not before.name
         is_own_address = self._is_new and (kind, name) == ("email", "account")
-        if before.name and self._is_import and not is_own_address:
+        if self._is_import and not is_new and not is_own_address:
             return Step(kind, name, "same", "there already")
-        if (kind, name) in self._seen:
-            raise Invalid("It is listed twice.")
-        self._seen.add((kind, name))
+        self._require_first((kind, name))
         if secret and not re.fullmatch("whsec_[A-Za-z0-9+/]{20,200}={0,2}", secret):
             raise Invalid(Problem("secret", "must be whsec_ and base 64"))
-        if not before.name:
+        if is_new:
             self._require_room("destinations")
-        after = self._destination_after(given, before, name)
-        if secret and not before.name:
+        after = self._destination_after(item, before, name)
+        if secret and is_new:
             after = dataclasses.replace(after, secret=secret)
-        tags = self._destination_tags(given, before)
+        tags = self._destination_tags(item, before)
+        changes = self._destination_changes(before, after, tags)
+        if is_new:
+            self._used["destinations"] += 1
+        act = functools.partial(self._save_destination, after, tags, is_new=is_new)
+        step = self._step_for(kind, name, changes, act=act, is_new=is_new)
+        if step.outcome == "add" and after.secret not in ("", secret):
+            step.reason = "with a new signing secret"
+        return step
+
+    def _destination_changes(
+        self, before: Destination, after: Destination, tags: Mapping[str, dict[str, str]]
+    ) -> list[str]:
+        """Returns the members of a destination that change; remembers the tags, which become steps."""
         options = [option.name for option in DESTINATION_OPTIONS]
         changes = [
             member
             for member in (*options, "settings")
             if getattr(before, member) != getattr(after, member)
         ]
-        changes += [
-            key for key, names in tags.items() if self._note_tags(names, getattr(before, key))
-        ]
-        self._used["destinations"] += 0 if before.name else 1
-        act = functools.partial(self._save_destination, after, tags, is_new=not before.name)
-        step = self._step(kind, name, changes, act, is_new=not before.name)
-        if step.outcome == "add" and after.secret not in ("", secret):
-            step.reason = "with a new signing secret"
-        return step
+        for member, names in tags.items():
+            self._named |= names
+            if self._are_other_tags(names, getattr(before, member)):
+                changes.append(member)
+        return changes
 
-    def _check_destination(self, given: Any, kind: str) -> None:
-        """Raises Invalid for an unknown kind, and for members that are none or stand in a wrong place."""
-        options, kinds = [option.name for option in DESTINATION_OPTIONS], self._call.context.kinds
+    def _check_destination(self, item: Any, kind: str) -> None:
+        """Raise Invalid for an unknown kind, and for members that are unknown or in a wrong place."""
+        kinds = self._call.context.kinds
         if kind not in kinds:
             raise Invalid(
                 Problem("kind", f"must be one of {', '.join(kinds)}{did_you_mean(kind, kinds)}")
             )
-        if misplaced := [field.name for field in kinds[kind].fields if field.name in given]:
-            raise Invalid(Problem(misplaced[0], "belongs into settings"))
-        _known(given, "kind", "name", "tags", "without_tags", "settings", "secret", *options)
+        for field in kinds[kind].fields:
+            if field.name in item:
+                raise Invalid(Problem(field.name, "belongs into settings"))
+        options = [option.name for option in DESTINATION_OPTIONS]
+        _known(item, "kind", "name", "tags", "without_tags", "settings", "secret", *options)
 
     def _destination_after(
-        self, given: Mapping[str, Any], before: Destination, name: str
+        self, item: Mapping[str, Any], before: Destination, name: str
     ) -> Destination:
-        """A destination as a document has it, but for its tags. Raises Invalid, which shows no secret."""
+        """Returns a destination as a document has it, but for its tags.
+
+        Raises Invalid, which shows no secret.
+        """
         kinds = self._call.context.kinds
-        pairs = unmasked(before, [*self._pairs(pick(dict, given, "settings"))], kinds)
-        body: dict[str, Any] = {
-            option.name: given.get(option.name) for option in DESTINATION_OPTIONS
-        }
+        pairs = unmasked(before, self._setting_pairs(pick(dict, item, "settings")), kinds)
+        body = {option.name: item.get(option.name) for option in DESTINATION_OPTIONS}
         body["name"] = name
         if pairs:
             body["settings"] = [{"setting": setting, "value": text} for setting, text in pairs]
@@ -24657,50 +24728,65 @@ class Plan:
                 dataclasses.replace(self._call, environ={GIVEN: body}), before
             )
         except Invalid as error:
-            hidden = {field.name for field in kinds[before.kind].fields if field.is_secret}
-            is_of_secret = bool(hidden & {problem.field for problem in error.problems})
-            text = compact_json(given)
-            if '"env":' not in text and ("***" in text or not is_of_secret):
+            fields = [problem.field for problem in error.problems]
+            if not self._may_quote_secret(item, before.kind, fields):
                 raise
-            fields = ", ".join(problem.field for problem in error.problems)
-            raise Invalid(f"{fields} is not valid; what it holds is not shown.") from None
+            raise Invalid(
+                f"{', '.join(fields)} is not valid; what it holds is not shown."
+            ) from None
+
+    def _may_quote_secret(
+        self, item: Mapping[str, Any], kind: str, wrong_fields: Iterable[str]
+    ) -> bool:
+        """Says whether an error about fields of a destination may quote a secret.
+
+        Variables hold secrets. So do secret fields, unless the document has them masked.
+        """
+        text = compact_json(item)
+        if '"env":' in text:
+            return True
+        secret_fields = {
+            field.name for field in self._call.context.kinds[kind].fields if field.is_secret
+        }
+        return "***" not in text and not secret_fields.isdisjoint(wrong_fields)
 
     def _destination_tags(
-        self, given: Mapping[str, Any], before: Destination
+        self, item: Mapping[str, Any], before: Destination
     ) -> dict[str, dict[str, str]]:
-        """The names of ``tags`` and ``without_tags``, where a document has them. Raises Invalid."""
-        tags = {
-            key: _names(given, key, TAG_LIMIT) for key in ("tags", "without_tags") if key in given
-        }
-        chosen, without = (
-            tags[key].keys()
-            if key in tags
-            else {self._tags[id_].lower() for id_ in getattr(before, key)}
-            for key in ("tags", "without_tags")
-        )
-        if both := chosen & without:
+        """Returns the names of ``tags`` and ``without_tags``, where a document has them. Raises Invalid."""
+        tags = dict[str, dict[str, str]]()
+        keys = dict[str, set[str]]()  # names in small letters, of the document or as they were
+        for member in ("tags", "without_tags"):
+            if member in item:
+                tags[member] = _names(item, member, TAG_LIMIT)
+                keys[member] = set(tags[member])
+            else:
+                keys[member] = {self._tags[id_].lower() for id_ in getattr(before, member)}
+        both = keys["tags"] & keys["without_tags"]
+        if both:
             raise Invalid(Problem("without_tags", f"has {min(both)}, as tags has"))
         return tags
 
     def _save_destination(
         self, destination: Destination, tags: Mapping[str, dict[str, str]], *, is_new: bool
     ) -> None:
+        """Save a destination with the tags of these names, by its members and by the names in small letters."""
         ids: dict[str, Any] = {key: tuple(self._ids(names)) for key, names in tags.items()}
         final = dataclasses.replace(destination, **ids)
         self._destinations[final.kind, final.name] = final
         self._store.destinations.save(final, is_new=is_new)
 
-    def _project_step(self, given: Any) -> Step:
-        members = self._project_members(given)
+    def _project_step(self, item: Any) -> Step:
+        members = self._project_members(item)
         typed = read_label(pick(str, members, "name"), 2000)
-        provider_id = pick(str, members, "provider") or None
         provider, name, key = project_at(
-            self._call.context.providers, provider_id, typed, is_typed=True
+            self._call.context.providers,
+            pick(str, members, "provider") or None,
+            typed,
+            is_typed=True,
         )
         key = self._renamed.get((provider.id, key), key)
-        if (provider.id, key) in self._seen:
-            raise Invalid("It is listed twice.")
-        self._seen.add((provider.id, key))
+        self._require_first((provider.id, key))
         tracked_id = self._tracked.get((provider.id, key))
         if tracked_id and self._is_import:
             return Step(provider.id, name, "same", "there already")
@@ -24709,65 +24795,66 @@ class Plan:
         known = self._store.projects.get(self._account.id, tracked_id) if tracked_id else None
         source_id = self._store.sources.id_of(provider.id, key)
         before = known or Project.blank(self._account.id, provider.id, name, source_id)
-        self._spell_out(members, before, provider, typed)
-        settings, tags = self._project_settings(members, before)
-        changes = self._project_changes(before, settings, tags)
-        act = functools.partial(
-            self._save_project, known, (provider, key, name), settings, tags=tags
-        )
-        self._used["projects"] += 0 if known else 1
-        return self._step(provider.id, name, changes, act, is_new=not known)
+        self._spell_out(members, before, installed_in(provider, typed, 0.0))
+        planned = self._planned_project(members, before)
+        changes = self._project_changes(before, planned)
+        if known:
+            act = functools.partial(self._change_project, known.id, planned)
+        else:
+            act = functools.partial(self._add_project, _ProjectName(provider, key, name), planned)
+            self._used["projects"] += 1
+        return self._step_for(provider.id, name, changes, act=act, is_new=not known)
 
-    def _project_members(self, given: Any) -> dict[str, Any]:
-        """The members of a project that a document has. Raises Invalid for unknown ones."""
-        members = dict(
-            _known(
-                {"name": given} if isinstance(given, str) else given,
-                "provider",
-                "name",
-                "tags",
-                "installed",
-                "exclude_version_regexp",
-                "version_answers",
-                *(KIND_FIELDS[kind] for kind in self._call.context.kinds),
-                *(option.name for option in PROJECT_OPTIONS),
-            )
-        )
+    def _project_members(self, item: Any) -> dict[str, Any]:
+        """Returns the members of a project that a document has. Raises Invalid for unknown ones."""
+        members = _known(
+            {"name": item} if isinstance(item, str) else item,
+            "provider",
+            "name",
+            "tags",
+            "installed",
+            "exclude_version_regexp",
+            "version_answers",
+            *(KIND_FIELDS[kind] for kind in self._call.context.kinds),
+            *(option.name for option in PROJECT_OPTIONS),
+        ).copy()
         if "" < pick(str, members, "snoozed_until") < timestamp(self._store.database.clock()):
-            members.pop("snoozed_until", None)  # it ended
+            del members["snoozed_until"]  # it ended
         return members
 
     @staticmethod
     def _spell_out(
-        members: dict[str, Any], before: Project, provider: Provider, typed: str
+        members: dict[str, Any], before: Project, in_name: Iterable[Installation]
     ) -> None:
-        """Write as the API has it what is short to write: patterns, and a version, also in the name, which
-        says nothing of other places."""
+        """Write as the API has it what is short to write: patterns, and a version.
+
+        ``in_name``: what the name says is installed. It says nothing of other places, and nor does a version
+        alone.
+        """
         installed = [
-            {"version": one.version, "digest": one.digest}
-            for one in installed_in(provider, typed, 0.0)
+            {"version": installation.version, "digest": installation.digest}
+            for installation in in_name
         ]
         if isinstance(members.get("installed"), str):
             installed = [{"version": members.pop("installed")}]
         if installed:
-            for other in before.installed:
-                if other.place:
+            for installation in before.installed:
+                if installation.place:
                     installed.append({
-                        member: getattr(other, member) for member in INSTALLED_MEMBERS
+                        member: getattr(installation, member) for member in INSTALLED_MEMBERS
                     })
             members.setdefault("installed", installed)
         for name, member in (("installed", "version"), ("exclude_version_regexp", "value")):
-            texts = [members[name]] if isinstance(members.get(name), str) else members.get(name)
-            if isinstance(texts, list):
+            values = members.get(name)
+            if isinstance(values, str):
+                values = [values]
+            if isinstance(values, list):
                 members[name] = [
-                    {member: text} if isinstance(text, str) else text for text in texts
+                    {member: value} if isinstance(value, str) else value for value in values
                 ]
 
-    def _project_settings(
-        self, members: Mapping[str, Any], before: Project
-    ) -> tuple[dict[str, Any], dict[str, str] | None]:
-        """``(the settings of a project, names of its tags)``: destinations by kind, too, are names, by these in
-        small letters; None for tags that are not listed. Raises Invalid."""
+    def _planned_project(self, members: Mapping[str, Any], before: Project) -> _PlannedProject:
+        """Returns what the members of a project mean. Raises Invalid."""
         kinds = {KIND_FIELDS[kind]: kind for kind in self._call.context.kinds}
         lists = {name: _names(members, name) for name in ("tags", *kinds) if name in members}
         fields = Fields({name: value for name, value in members.items() if name not in lists})
@@ -24776,107 +24863,114 @@ class Plan:
         settings["destinations"] = {
             kinds[name]: names for name, names in lists.items() if name in kinds
         }
-        return settings, lists.get("tags")
+        return _PlannedProject(settings, lists.get("tags"))
 
-    def _project_changes(
-        self, before: Project, settings: Mapping[str, Any], tags: dict[str, str] | None
-    ) -> list[str]:
-        """What of a project changes. Raises Invalid for destinations that there are not."""
-        words = list(differing(before, settings))
-        if tags is not None and self._note_tags(tags, before.tags):
-            words.append("tags")
-        for kind, names in settings["destinations"].items():
-            missing = [name for name in names.values() if (kind, name) not in self._nameable]
-            if missing:
-                alike = did_you_mean(
-                    missing[0], [name for other, name in self._nameable if other == kind]
-                )
-                raise Invalid(
-                    Problem(KIND_FIELDS[kind], f"names {missing[0]:.60}; there is none{alike}")
-                )
-            chosen = before.destinations.get(kind, ())
-            if names.keys() != {self._destination_names.get(id_) for id_ in chosen}:
-                words.append(KIND_FIELDS[kind])
-        return words
+    def _project_changes(self, before: Project, planned: _PlannedProject) -> list[str]:
+        """Returns the members of a project that change; remembers its tags, which become steps.
 
-    def _save_project(
-        self,
-        known: Project | None,
-        place: tuple[Provider, str, str],
-        settings: Mapping[str, Any],
-        *,
-        tags: dict[str, str] | None,
-    ) -> None:
-        """Change a project, or add the one at a place: provider, key and name."""
+        Raises Invalid for destinations that do not exist.
+        """
+        changes = list(differing(before, planned.settings))
+        if planned.tags is not None:
+            self._named |= planned.tags
+            if self._are_other_tags(planned.tags, before.tags):
+                changes.append("tags")
+        for kind, names in planned.settings["destinations"].items():
+            self._require_destinations(kind, names.values())
+            ids_before = before.destinations.get(kind, ())
+            if names.keys() != {self._destination_names.get(id_) for id_ in ids_before}:
+                changes.append(KIND_FIELDS[kind])
+        return changes
+
+    def _require_destinations(self, kind: str, names: Iterable[str]) -> None:
+        """Raise Invalid if a destination has none of the names, neither here nor in the document."""
+        for name in names:
+            if (kind, name) not in self._nameable:
+                known = [pair[1] for pair in self._nameable if pair[0] == kind]
+                words = f"names {name:.60}; there is none{did_you_mean(name, known)}"
+                raise Invalid(Problem(KIND_FIELDS[kind], words))
+
+    def _stored_settings(self, planned: _PlannedProject) -> dict[str, Any]:
+        """Returns a project's settings with ids for names; adds the tags that are missing. Raises Invalid."""
         ids = dict[str, list[str]]()
-        for kind, names in settings["destinations"].items():
-            found = [self._destinations.get((kind, name)) for name in names.values()]
-            ids[kind] = [destination.id for destination in found if destination]
+        for kind, names in planned.settings["destinations"].items():
+            destinations = [self._destinations.get((kind, name)) for name in names.values()]
+            ids[kind] = [destination.id for destination in destinations if destination]
             if len(ids[kind]) < len(names) and not self._is_import:
                 # In an import the destination's own step says so.
                 raise Invalid("One of its destinations was not added.")
-        more = {**settings, "destinations": ids}
-        if tags is not None:
-            more["tags"] = self._ids(tags)
-        if known:
-            self._store.projects.update(self._account.id, [known.id], more)
-            self._changed.append(known.id)
-        else:
-            more.setdefault("email_notification", self._account.email_notification)
-            self._inventory.add(self._account.id, *place, more)
+        settings = {**planned.settings, "destinations": ids}
+        if planned.tags is not None:
+            settings["tags"] = self._ids(planned.tags)
+        return settings
+
+    def _change_project(self, project_id: str, planned: _PlannedProject) -> None:
+        settings = self._stored_settings(planned)
+        self._store.projects.update(self._account.id, [project_id], settings)
+        self._changed.append(project_id)
+
+    def _add_project(self, project: _ProjectName, planned: _PlannedProject) -> None:
+        settings = self._stored_settings(planned)
+        settings.setdefault("email_notification", self._account.email_notification)
+        self._inventory.add(self._account.id, project.provider, project.key, project.name, settings)
 
     def _prune(self, document: Mapping[str, Any], tags: Collection[str]) -> None:
-        """Remove what is in none of the lists that the document has; nothing where some of it is unclear."""
-        projects, destinations, mine = (
-            self._store.projects,
-            self._store.destinations,
-            self._account.id,
-        )
+        """Add the steps that remove what is in none of the lists that the document has.
+
+        Nothing is removed where some of it is unclear. ``tags``: names in small letters that are listed.
+        """
         if any(step.outcome == "left out" for step in self.steps):
-            why = "nothing is removed while something is left out"
-            self.steps.append(Step("prune", "everything", "left out", why))
-            return
-        ids = self.project_ids()
-        gone: list[tuple[str, str, Callable[[], Any]]] = []
+            reason = "nothing is removed while something is left out"
+            self.steps.append(Step("prune", "everything", "left out", reason))
+        else:
+            self.steps += self._removals(document, tags)
+
+    def _removals(self, document: Mapping[str, Any], tags: Collection[str]) -> Iterator[Step]:
+        """Yields the steps of ``_prune``."""
+        store, account_id = self._store, self._account.id
         if "projects" in document:
-            gone += [
-                (one.provider, one.name, functools.partial(projects.remove, one.id))
-                for one in projects.search(mine, "")
-                if one.id not in ids
-            ]
+            listed_ids = self.project_ids()
+            for project in store.projects.search(account_id, ""):
+                if project.id not in listed_ids:
+                    act: Callable[[], Any] = functools.partial(store.projects.remove, project.id)
+                    yield Step(project.provider, project.name, "remove", act=act)
         if "destinations" in document:
-            gone += [
-                (*place, functools.partial(destinations.remove, one.id))
-                for place, one in self._destinations.items()
-                if place not in self._listed
-            ]
+            for (kind, name), destination in self._destinations.items():
+                if (kind, name) not in self._listed:
+                    act = functools.partial(store.destinations.remove, destination.id)
+                    yield Step(kind, name, "remove", act=act)
         if "tags" in document:
-            gone += [
-                ("tag", name, functools.partial(self._store.tags.remove, mine, id_))
-                for id_, name in self._tags.items()
-                if name.lower() not in tags
-            ]
-        self.steps += [Step(kind, name, "remove", "", act) for kind, name, act in gone]
+            for id_, name in self._tags.items():
+                if name.lower() not in tags:
+                    act = functools.partial(store.tags.remove, account_id, id_)
+                    yield Step("tag", name, "remove", act=act)
 
     def project_ids(self) -> set[str]:
-        """The ids of the projects of the document that are tracked."""
+        """Returns the ids of the projects of the document that are tracked."""
         ids = self._store.projects.ids_by_key(self._account.id)
         return {ids[pair] for pair in self._seen & ids.keys()}
 
-    def perform(self, report: Callable[[int], None] = lambda left: None) -> None:
-        """Do the steps, each as a whole; one that fails says why, and the others are done."""
-        has_failed, ends_at = False, time.monotonic() + self._seconds
+    def perform(self, report: Callable[[int], None] = lambda remaining: None) -> None:
+        """Do the steps, each as a whole; one that fails says why, and the others are done.
+
+        ``report``: is called before each step, with the number of steps that are left.
+        """
+        has_failed = False
+        ends_at = time.monotonic() + self._seconds
         for number, step in enumerate(self.steps):
             report(len(self.steps) - number)
+            if step.outcome not in ("add", "change", "remove"):
+                continue
             try:
-                if step.outcome in ("add", "change", "remove") and time.monotonic() > ends_at:
+                if time.monotonic() > ends_at:
                     raise Invalid(_NO_TIME)
                 if step.outcome == "remove" and has_failed:
                     raise Invalid("nothing is removed when something failed")
-                if step.outcome in ("add", "change", "remove"):
-                    step.act()
+                step.act()
             except Invalid as error:
-                step.outcome, step.reason, has_failed = "failed", str(error), True
+                step.outcome = "failed"
+                step.reason = str(error)
+                has_failed = True
         self._inventory.compare(self._account.id, self._changed)
 
 
@@ -24884,35 +24978,44 @@ class Plan:
 HOSTED = "https://api.newreleases.io"  # the service whose API is ours
 
 
+class _ServiceAnswer(NamedTuple, Generic[V]):
+    """Holds what another service has answered."""
+
+    answer: Answer
+    content: V
+
+
 def _answer(
-    at: str,
+    server: str,
     ask: Callable[[Request], Answer],
     request: Request,
     kind: type[V],
+    *,
     missing: str = "has no such API (status 404)",
-) -> tuple[Answer, V]:
-    """What another service answers, an object or a list. Raises ValueError; LookupError for 404."""
+) -> _ServiceAnswer[V]:
+    """Returns what another service answers: an object or a list, as ``kind`` says.
+
+    Raises ValueError; LookupError for 404. ``server``: what errors call it.
+    """
     try:
         answer = ask(request)
-        found = answer.json() if answer.status == 200 else None
-        compact_json(found).encode()  # half of a character could not be stored
+        content = answer.json() if answer.status == 200 else None
+        compact_json(content).encode()  # half of a character could not be stored
     except (ProviderError, ValueError) as error:
-        raise ValueError(f"{at}: {error}") from None
+        raise ValueError(f"{server}: {error}") from None
     if answer.status == 404:
-        raise LookupError(f"{at} {missing}")
+        raise LookupError(f"{server} {missing}")
+    if answer.status == 401:
+        raise ValueError(f"{server} does not accept the API key")
     if answer.status != 200:
-        raise ValueError(
-            f"{at} does not accept the API key"
-            if answer.status == 401
-            else f"{at} answered status {answer.status}"
-        )
-    if not isinstance(found, kind):
-        raise ValueError(f"{at} does not answer as its API is documented")
-    return answer, found
+        raise ValueError(f"{server} answered status {answer.status}")
+    if not isinstance(content, kind):
+        raise ValueError(f"{server} does not answer as its API is documented")
+    return _ServiceAnswer(answer, content)
 
 
 def _at_most_entries(read: Callable[P, Iterator[Pin]]) -> Callable[P, Iterator[Pin]]:
-    """What ``read`` reads of a server, which names no more than a file may. Raises ValueError behind that."""
+    """Makes ``read`` read no more of a server than a file may name; behind that ValueError is raised."""
 
     @functools.wraps(read)
     def read_some(*args: P.args, **kwargs: P.kwargs) -> Iterator[Pin]:
@@ -24924,70 +25027,99 @@ def _at_most_entries(read: Callable[P, Iterator[Pin]]) -> Callable[P, Iterator[P
     return read_some
 
 
+class _Account(NamedTuple):
+    """Reads an account at a server that speaks our API."""
+
+    url: str  # of the server, without /v1
+    key: str
+    ask: Callable[[Request], Answer]
+
+    def read(self, path: str) -> dict[str, Any]:
+        """Returns the object at a path below /v1. Raises LookupError, ValueError."""
+        request = Request(f"{self.url}/v1/{path}", {"X-Key": self.key}, is_user_supplied=True)
+        return _answer(self.url, self.ask, request, dict).content
+
+
+_OPTIONS_OF_PROJECTS = {"exclude_version_regexp", *(option.name for option in PROJECT_OPTIONS)}
+
+
+def _tracked_project(project: Any, tags: Mapping[str, str]) -> Pin:
+    """Returns a project of another server with its options; ``tags``: names by ids."""
+    options = dict[str, Any]()
+    for name, value in pick(dict, project).items():
+        if name in _OPTIONS_OF_PROJECTS:
+            # None means there that notes are not looked for, and here that nothing is chosen.
+            options[name] = "none" if name == "notes_from" and value is None else value
+    ids = [id_ for id_ in pick(list, project, "tags") if isinstance(id_, str)]
+    installed = [
+        drop_empty(**{member: pick(str, installation, member) for member in INSTALLED_MEMBERS})
+        for installation in pick(list, project, "installed")
+    ]
+    names = [tags[id_] for id_ in ids if tags.get(id_)]
+    return Pin(
+        pick(str, project, "name"),
+        provider=pick(str, project, "provider"),
+        options=options | drop_empty(tags=names, installed=installed),
+    )
+
+
+def _tracked_projects(account: _Account) -> Iterator[Pin]:
+    """Yields the projects of an account at another server, a page after the other."""
+    tags = {
+        pick(str, tag, "id"): pick(str, tag, "name")
+        for tag in pick(list, account.read("tags"), "tags")
+    }
+    for page in range(1, 1000):
+        answer = account.read(f"projects?page={page}" if page > 1 else "projects")
+        for project in pick(list, answer, "projects"):
+            yield _tracked_project(project, tags)
+        pages = answer.get("total_pages")
+        if not isinstance(pages, int) or page >= pages:
+            break
+
+
+def _destinations_of_kind(account: _Account, field: str) -> list[Any]:
+    """Returns an account's destinations of a kind, by the name of its field; [] if it is unknown there."""
+    try:
+        answer = account.read(field.replace("_", "-"))
+    except LookupError:  # the hosted service has not all kinds
+        return []
+    lists = [value for value in answer.values() if isinstance(value, list)]
+    return list(itertools.chain(*lists))
+
+
+def _named_destinations(account: _Account) -> Iterator[Pin]:
+    """Yields the destinations of an account at another server, whose addresses cannot be read."""
+    reason = "a destination; its address cannot be read, so add it by hand"
+    for field in KIND_FIELDS.values():
+        for destination in _destinations_of_kind(account, field):
+            name = pick(str, destination, "name")
+            if name != "account":  # which each account has
+                yield Pin(name, service=field, reason=reason)
+
+
 @_at_most_entries
 def projects_at(url: str, key: str, ask: Callable[[Request], Answer]) -> Iterator[Pin]:
-    """What an account tracks at a server that speaks our API, by an API key: each project with its options.
-    Its destinations, which cannot be read, are named. Raises LookupError, ValueError."""
+    """Yields what an account tracks at a server that speaks our API, by an API key.
+
+    Each project has its options. Destinations, which cannot be read, are named. Raises LookupError,
+    ValueError.
+    """
     url = url.strip().rstrip("/").removesuffix("/v1")
     if not re.fullmatch("[!-~]{1,500}", key) or not re.match("https?://", url):
         raise ValueError(f"The server needs an address such as {HOSTED}, and one of its API keys")
-
-    def read(path: str) -> dict[str, Any]:
-        return _answer(
-            url, ask, Request(f"{url}/v1/{path}", {"X-Key": key}, is_user_supplied=True), dict
-        )[1]
-
-    tags = {
-        pick(str, one, "id"): pick(str, one, "name") for one in pick(list, read("tags"), "tags")
-    }
-    members = ["exclude_version_regexp", *(option.name for option in PROJECT_OPTIONS)]
-    for page in range(1, 1000):
-        found = read(f"projects?page={page}" if page > 1 else "projects")
-        for one in pick(list, found, "projects"):
-            names = [
-                tags[id_]
-                for id_ in pick(list, one, "tags")
-                if isinstance(id_, str) and tags.get(id_)
-            ]
-            installed = [
-                drop_empty(**{member: pick(str, each, member) for member in INSTALLED_MEMBERS})
-                for each in pick(list, one, "installed")
-            ]
-            yield Pin(
-                pick(str, one, "name"),
-                provider=pick(str, one, "provider"),
-                options={
-                    name: "none" if name == "notes_from" and value is None else value
-                    for name, value in pick(dict, one).items()
-                    if name in members
-                }
-                | drop_empty(tags=names, installed=installed),
-            )
-        if not isinstance(pages := found.get("total_pages"), int) or page >= pages:
-            break
-    for field in KIND_FIELDS.values():
-        with contextlib.suppress(LookupError):  # the hosted service has not all kinds
-            listed = [
-                one for one in read(field.replace("_", "-")).values() if isinstance(one, list)
-            ]
-            yield from (
-                Pin(
-                    pick(str, one, "name"),
-                    service=field,
-                    reason="a destination; its address cannot be read, so add it by hand",
-                )
-                for one in itertools.chain(*listed)
-                if pick(str, one, "name") != "account"
-            )  # which each account has
+    account = _Account(url, key, ask)
+    yield from _tracked_projects(account)
+    yield from _named_destinations(account)
 
 
 @_at_most_entries
 def starred_repositories(
     user: str, provider: Provider, token: str | None, ask: Callable[[Request], Answer]
 ) -> Iterator[Pin]:
-    """The repositories that a user of GitHub has starred; forks count as indirect, archived ones are left out.
+    """Yields the repositories that a user of GitHub has starred.
 
-    https://docs.github.com/en/rest/activity/starring
+    Forks count as indirect, archived ones are left out. https://docs.github.com/en/rest/activity/starring
     """
     user = user.strip().removeprefix("@")
     missing = f"has no user {user[:60]!r}"
@@ -24997,8 +25129,10 @@ def starred_repositories(
     headers = {**provider.auth(token), "Accept": "application/vnd.github+json"}
     url: str | None = f"{github_api(provider.site)}/users/{user}/starred?per_page=100"
     for _ in range(100):
+        if not url:
+            break
         answer, repositories = _answer(
-            provider.title, ask, Request(url or "", headers), list, missing
+            provider.title, ask, Request(url, headers), list, missing=missing
         )
         for repository in repositories:
             is_archived = pick(dict, repository).get("archived") is True
@@ -25009,8 +25143,6 @@ def starred_repositories(
                 reason="archived" if is_archived else "",
             )
         url = next_page(answer)
-        if not url:
-            break
 
 
 # == pages =====================================================================

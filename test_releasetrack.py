@@ -1356,7 +1356,6 @@ NOT_PLAIN_YET = {
     "tracker",
     "notifications",
     "forms",
-    "transfer",
     "pages",
     "service",
 }
