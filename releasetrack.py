@@ -3020,6 +3020,13 @@ class Repository(NamedTuple):
     key: str
 
 
+class NewName(NamedTuple):
+    """What a project is called now at its provider, and what identifies it there."""
+
+    name: str
+    key: str
+
+
 class NotesChoice(Value):
     """Whose notes an image gets, as its check found out."""
 
@@ -3048,7 +3055,7 @@ class CheckResult(Value):
     error: str | None = None  # why it brought no releases
     counts: bool = True  # as a failure; False: the provider asked to wait
     is_not_found: bool = False  # the provider says that there is no such project
-    renamed: tuple[str, str] | None = None  # the project's new name and key
+    renamed: NewName | None = None
     tag_kinds: str | None = None  # of an image, as of its Source
     asked_last: str = ""  # as of a Listing
     before: Mapping[str, Release] = dataclasses.field(
@@ -16176,6 +16183,7 @@ def noted_releases(
     image: Mapping[str, Release],
     releases: Mapping[str, Release],
     names: Iterable[str],
+    *,
     is_sure: bool,
     link_of: Callable[[str], str],
 ) -> tuple[dict[str, Release], str]:
@@ -16266,6 +16274,7 @@ def tags_to_wait(
     news: Iterable[News],
     known: Mapping[str, Release],
     choice: NotesChoice | None,
+    *,
     now: float,
 ) -> list[WaitingTag]:
     """The news of an image that are announced when their notes were read; none where nobody has notes.
@@ -17734,45 +17743,54 @@ def without_advice(installation: Installation) -> Installation:
     )
 
 
+class InstallationQueries(NamedTuple):
+    """What to ask OSV about an installation, the answer that is surest first."""
+
+    own: list[OsvQuery]  # about what runs
+    newest: list[OsvQuery]  # about the newest version that follows it
+
+    def all(self) -> list[OsvQuery]:
+        return [*self.own, *self.newest]
+
+
 def _count_of_own_flaws(
-    mine: Sequence[OsvQuery],
-    newest: Sequence[OsvQuery],
-    answers: OsvAnswers,
-    rules: VersionRules,
+    queries: InstallationQueries, answers: OsvAnswers, rules: VersionRules
 ) -> int:
-    """How many certain flaws the newest version has that what runs does not have."""
-    known = answers.names_of(mine)
-    flaws = advisories_of(answers.records_of(newest), None, rules.order)
+    """Returns how many certain flaws the newest version has that what runs does not have."""
+    known = answers.names_of(queries.own)
+    flaws = advisories_of(answers.records_of(queries.newest), None, rules.order)
     return sum(1 for flaw in flaws if not flaw.doubt and known.isdisjoint((flaw.id, *flaw.aliases)))
 
 
 def with_flaws(
     installation: Installation,
-    mine: Sequence[OsvQuery],
-    newest: Sequence[OsvQuery],
+    queries: InstallationQueries,
     answers: OsvAnswers,
     rules: VersionRules,
+    *,
     now: float,
 ) -> Installation:
-    """An installation with what OSV answered of it and of its newest version; as it was where that is not all.
+    """Returns an installation with what OSV answered of it and of its newest version.
 
-    Whether the update ends a flaw is known only where the newest version was asked about.
+    It stays as it was where that is not all. Whether the update ends a flaw is known only where the newest
+    version was asked about.
     """
-    is_answered = mine and answers.matches.keys() >= {*mine}
-    if not is_answered or not answers.ids_of([*mine, *newest]) <= answers.records.keys():
+    own, newest = queries
+    is_answered = own and answers.matches.keys() >= {*own}
+    if not is_answered or not answers.ids_of(queries.all()) <= answers.records.keys():
         return installation
     is_newest_known = bool(newest) and answers.has_all_of(newest)
     left = answers.names_of(newest) if is_newest_known else None
     own_flaws = None
-    if is_newest_known and answers.has_all_of(mine):
-        own_flaws = _count_of_own_flaws(mine, newest, answers, rules)
+    if is_newest_known and answers.has_all_of(own):
+        own_flaws = _count_of_own_flaws(queries, answers, rules)
     asked_newest = installation.newest if answers.matches.keys() >= {*newest} else ""
     return dataclasses.replace(
         installation,
         advised_at=now,
         advised_newest=AdvisedNewest(asked_newest, own_flaws),
-        advisories=advisories_of(answers.records_of(mine), left, rules.order),
-        has_more_advisories=any(len(answers.matches[query]) > OSV_RECORDS for query in mine),
+        advisories=advisories_of(answers.records_of(own), left, rules.order),
+        has_more_advisories=any(len(answers.matches[query]) > OSV_RECORDS for query in own),
     )
 
 
@@ -17849,8 +17867,16 @@ _END_ALERTS = (90, 7)  # days before an end of life
 _ALERTED_LIMIT = INSTALLED_LIMIT * (ADVISORY_LIMIT + 1)
 
 
-def alerts_of(project: Project) -> tuple[list[str], dict[str, str], tuple[str, ...]]:
-    """``(lines to notify of; the flaws in them, and the version that has each; what is alerted then)``.
+class Alerts(NamedTuple):
+    """What a project's accounts are notified of: flaws, and ends of life."""
+
+    lines: list[str]
+    flaws: dict[str, str]  # those in the lines, by id, and the version that has each
+    alerted: tuple[str, ...]  # what is alerted then, as of a Project
+
+
+def alerts_of(project: Project) -> Alerts:
+    """Returns what there is to notify of a project.
 
     Each flaw once a place and when it is worse, an end of life 90 and 7 days before. What is alerted has last
     what is true now: if there is too much, what is no longer true goes first.
@@ -17880,7 +17906,7 @@ def alerts_of(project: Project) -> tuple[list[str], dict[str, str], tuple[str, .
                 lines.append(f"{name}: {flaw} {flaw.title}".rstrip(" .") + ends.rstrip())
                 flaws[flaw.id] = installation.shown
     alerted = [f"{rank} {flaw_and_place}" for flaw_and_place, rank in ranks.items()]
-    return lines, flaws, tuple(alerted[-_ALERTED_LIMIT:])
+    return Alerts(lines, flaws, tuple(alerted[-_ALERTED_LIMIT:]))
 
 
 # ---- who is notified, and when
@@ -18173,7 +18199,7 @@ def release_event(
 
 
 def merged_event(
-    subscriber: Subscriber, former_name: str, provider: Provider, now: float, settings: Settings
+    subscriber: Subscriber, former_name: str, provider: Provider, *, now: float, settings: Settings
 ) -> Event:
     """Another project of the account has the name of this one now, and is merged with it."""
     text = (
@@ -18273,6 +18299,7 @@ def release_events(
     subscriber: Subscriber,
     news: Sequence[News],
     provider: Provider,
+    *,
     now: float,
     settings: Settings,
     gap: str = "",
@@ -18390,26 +18417,23 @@ def reminder(subscriber: Subscriber, now: float, settings: Settings) -> Event:
 ADVICE_TOPICS = ("vulnerable", "withdrawn", "near end of life")  # of what is said of a project
 
 
-def advice_event(
-    subscriber: Subscriber,
-    lines: Sequence[str],
-    flaws: Mapping[str, str],
-    now: float,
-    settings: Settings,
-) -> Event:
-    """What is sent of the ``lines`` and ``flaws`` that ``alerts_of`` found of a project."""
-    project, heading = subscriber.project, f"{subscriber.project.name} is near its end of life"
+def advice_event(subscriber: Subscriber, alerts: Alerts, now: float, settings: Settings) -> Event:
+    """Returns what notifies of the alerts about a project."""
+    project = subscriber.project
+    flaws = alerts.flaws
+    heading = f"{project.name} is near its end of life"
     if flaws:
-        known = (
+        versions = ", ".join(dict.fromkeys(flaws.values()))
+        count = (
             "1 known vulnerability" if len(flaws) == 1 else f"{len(flaws)} known vulnerabilities"
         )
-        heading = f"{project.name} {', '.join(dict.fromkeys(flaws.values()))}: {known}"
+        heading = f"{project.name} {versions}: {count}"
     about = Release("", None, cve=tuple(flaws)) if flaws else None
     body = notice_body(
         subscriber,
         timestamp(now),
         heading=heading,
-        lines=lines,
+        lines=alerts.lines,
         cve=list(flaws)[:CVE_LIMIT],
         topic="vulnerable" if flaws else "near end of life",
     )
@@ -18611,12 +18635,12 @@ HOST_LIMITS.update(
 )
 
 CHECK_SECONDS = 3 * MINUTE  # of one check, after which it asks nothing more
-_PATTERNS_WAIT = (
-    MINUTE  # seconds that a check waits for the patterns of others; then it comes again
-)
+_PATTERNS_WAIT = MINUTE  # that a check waits for the patterns of others; it comes again then
 _FAULT_LIMIT = 10  # requests that fail, after which no further record or product is asked for
-# One at a time.
-_JUDGING, _ADVISING, _PICTURING = (Job(id_, "", "") for id_ in ("judging", "advising", "picturing"))
+# Jobs that are no sources; of each, one runs at a time.
+_JUDGING = Job("judging", "", "")
+_ADVISING = Job("advising", "", "")
+_PICTURING = Job("picturing", "", "")
 
 
 def drive(steps: Generator[Request, Answer, V], ask: Callable[[Request], Answer]) -> V:
@@ -18629,6 +18653,33 @@ def drive(steps: Generator[Request, Answer, V], ask: Callable[[Request], Answer]
         return end.value
 
 
+def _products_in(document: Any) -> dict[str, str]:
+    """Returns the products that endoflife.date names for purls in lower case."""
+    return {entry["identifier"].lower(): entry["product"]["name"] for entry in document["result"]}
+
+
+def _cycle_in(entry: Any) -> Cycle:
+    return Cycle(
+        name=entry["name"],
+        day=entry.get("eolFrom"),
+        has_ended=bool(entry.get("isEol")),
+        latest=pick(str, entry, "latest", "name"),
+        code_name=pick(str, entry, "codename"),
+    )
+
+
+def _cycles_in(document: Any) -> list[Cycle]:
+    """Returns the lines of releases of a product of endoflife.date."""
+    return [_cycle_in(entry) for entry in document["result"]["releases"]]
+
+
+class _Advice(NamedTuple):
+    """What a round found out."""
+
+    answers: OsvAnswers
+    cycles: Mapping[str, Sequence[Any]]  # by project id, as of ``end_of_life``
+
+
 class Advisor:
     """Finds out which versions that run are known to be vulnerable, or near their end of life."""
 
@@ -18636,48 +18687,72 @@ class Advisor:
     ROUND_RECORDS = 10 * OSV_RECORDS  # that a round holds in memory
 
     def __init__(self, store: Store, fetcher: Fetcher, clock: Callable[[], float]) -> None:
-        self.store, self._fetcher, self._clock = store, fetcher, clock
+        self.store = store
+        self._fetcher = fetcher
+        self._clock = clock
         self._faults = Counter[str]()  # of this round
         self._ends_at = 0.0  # when it does, on the monotonic clock
 
     def advise(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
-        """Ask about all that is installed and was not asked about for a day, and record what is known of it,
-        with notifications. What could not be asked, as within ROUND_SECONDS, stays as it was, is asked about
-        in the next round, and is an outage of the fetcher."""
+        """Asks once a day about what is installed, and records what is known of it, with notifications.
+
+        What could not be asked, as within ROUND_SECONDS, stays as it was. It is asked about in the next
+        round, and is an outage of the fetcher.
+        """
         projects = [
-            (project, provider)
+            (project, providers[project.provider])
             for project in self.store.projects.installed()
-            if (provider := providers.get(project.provider))
+            if project.provider in providers
         ]
         self._ends_at = time.monotonic() + self.ROUND_SECONDS
         self._fetcher.outages.clear()
         self._faults.clear()
-        matches, records = dict[OsvQuery, dict[str, str]](), dict[str, Any]()
-        cycles = dict[str, Any]()
+        advice = _Advice(OsvAnswers({}, {}), {})
         if settings.osv_url:
-            queries = self._due_queries(projects)
-            with self._outage("vulnerabilities"):
-                drive(osv_matches(matches, settings.osv_url, queries), self._ask_in_round)
-                if missing := len({*queries} - matches.keys()):
-                    raise ProviderError(f"it did not answer for {pluralize(missing, 'version')}")
-            self._read_records(settings.osv_url, records, queries, matches)
-            self._read_cycles(cycles, projects, providers)
-        answers = OsvAnswers(matches, records)
+            answers = self._ask_osv(settings.osv_url, self._due_queries(projects))
+            advice = _Advice(answers, self._read_cycles(projects, providers))
         for project, provider in projects:
             with logged(f"project {project.id}: what is vulnerable"):
-                self._record(project, provider, settings, answers, cycles.get(project.id))
+                self._record(project, provider, settings, advice)
+
+    def ask(self, request: Request) -> Answer:
+        """Returns the answer to a request. Raises ProviderError for one of a wrong status."""
+        answer = self._fetcher.fetch(request)
+        if answer.status != 200 and answer.status not in request.accept_statuses:
+            raise ProviderError(f"{host_of(request.url)} answered status {answer.status}")
+        return answer
+
+    def _ask_in_round(self, request: Request) -> Answer:
+        if time.monotonic() > self._ends_at:
+            raise ProviderError("a round took too long; the next one asks about the rest")
+        return self.ask(request)
+
+    @contextlib.contextmanager
+    def _outage(self, subject: str) -> Iterator[None]:
+        """Logs and counts a fault inside, which ends here, as an outage of what is asked about."""
+        try:
+            yield
+        except ProviderError as error:
+            self._note_outage(subject, str(error))
+        except UNREADABLE as error:
+            self._note_outage(subject, f"an odd answer: {error}")
+
+    def _note_outage(self, subject: str, words: str) -> None:
+        self._faults[subject] += 1
+        self._fetcher.outages[subject] = words[:200]
+        log.warning("%s: %s", subject, words[:200])
 
     def _due_queries(self, projects: Iterable[tuple[Project, Provider]]) -> list[OsvQuery]:
-        """Return what to ask, first about what was asked about longest ago.
+        """Returns what to ask, first about what was asked about longest ago.
 
         A round may end before it has read all records, so those that wait go before those that were read.
         """
         due = list[tuple[float, list[OsvQuery]]]()
         for project, provider in projects:
             for installation in filter(self._is_due, project.installed):
-                mine, newest = self._queries(provider, project, installation)
-                due.append((installation.advised_at, [*mine, *newest]))
-        due.sort(key=lambda asked: asked[0])
+                queries = self._queries(provider, project, installation)
+                due.append((installation.advised_at, queries.all()))
+        due.sort(key=lambda advised_and_queries: advised_and_queries[0])
         return list(itertools.chain.from_iterable(queries for _, queries in due))
 
     def _is_due(self, installation: Installation) -> bool:
@@ -18691,247 +18766,249 @@ class Advisor:
             return True
         return self._clock() - installation.advised_at >= DAY
 
-    @contextlib.contextmanager
-    def _outage(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except (ProviderError, *UNREADABLE) as error:
-            is_odd = not isinstance(error, ProviderError)
-            self._faults[what] += 1
-            self._fetcher.outages[what] = words = f"{'an odd answer: ' * is_odd}{error}"[:200]
-            log.warning("%s: %s", what, words)
-
-    def _ask(self, request: Request) -> Answer:
-        answer = self._fetcher.fetch(request)
-        if answer.status != 200 and answer.status not in request.accept_statuses:
-            raise ProviderError(f"{host_of(request.url)} answered status {answer.status}")
-        return answer
-
-    def _ask_in_round(self, request: Request) -> Answer:
-        if time.monotonic() > self._ends_at:
-            raise ProviderError("a round took too long; the next one asks about the rest")
-        return self._ask(request)
-
     @staticmethod
     def _queries(
         provider: Provider, project: Project, installation: Installation
-    ) -> tuple[list[OsvQuery], list[OsvQuery]]:
-        """Return those of what is installed, if it is one of the versions there, and of its newest version."""
+    ) -> InstallationQueries:
+        """Returns what to ask about an installation, if its version is one of those at the provider."""
         if installation.state in ("unknown", "not compared"):
-            return [], []
-        mine, newest = installation.compared_as, installation.newest
-        return (
-            osv_queries(provider, project.name, mine) if mine else [],
-            osv_queries(provider, project.name, newest) if newest else [],
-        )
+            return InstallationQueries([], [])
+        own = list[OsvQuery]()
+        if installation.compared_as:
+            own = osv_queries(provider, project.name, installation.compared_as)
+        newest = list[OsvQuery]()
+        if installation.newest:
+            newest = osv_queries(provider, project.name, installation.newest)
+        return InstallationQueries(own, newest)
 
-    def _kept(self, url: str, read: Callable[[Any], Any], version: str = "") -> Any:
-        """What ``read`` makes of the JSON at an address, None for 404; it is asked for again where it has
-        another version than what is kept, or is of yesterday."""
-        known, body, read_at = self.store.documents.get(url)
-        if version != known if version else self._clock() - read_at >= DAY:
-            answer = self._ask_in_round(
-                Request(
-                    url,
-                    {"If-None-Match": known} if known and not version else {},
-                    accept_statuses=(304, 404),
-                )
-            )
-            if answer.status != 304:
-                body, known = read(answer.json()) if answer.status == 200 else None, ""
-            etag = known if body is None else answer.headers.get("etag", known)
-            self.store.documents.put(url, version or etag, body)
-        return body
+    def _ask_osv(self, url: str, queries: list[OsvQuery]) -> OsvAnswers:
+        """Returns what OSV at a URL answers, as far as it does."""
+        matches = dict[OsvQuery, dict[str, str]]()
+        with self._outage("vulnerabilities"):
+            drive(osv_matches(matches, url, queries), self._ask_in_round)
+            if missing := len({*queries} - matches.keys()):
+                raise ProviderError(f"it did not answer for {pluralize(missing, 'version')}")
+        return OsvAnswers(matches, self._read_records(url, queries, matches))
 
     def _read_records(
         self,
         url: str,
-        records: dict[str, Any],
         queries: Iterable[OsvQuery],
         matches: Mapping[OsvQuery, Mapping[str, str]],
-    ) -> None:
-        """Read the records that match the queries, by id, in the order of the queries.
+    ) -> dict[str, Any]:
+        """Returns the records that match the queries, by id, in the order of the queries.
 
-        Those of repositories come last. Of a version the first OSV_RECORDS are read. A record that cannot be
-        had is left out. Where the round holds ROUND_RECORDS, the next round reads the rest.
+        A record that cannot be had is left out. Where the round holds ROUND_RECORDS, the next round reads the
+        rest.
+        """
+        records = dict[str, Any]()
+        for id_, modified in self._ids_to_read(queries, matches):
+            if id_ in records or self._faults["advisories"] >= _FAULT_LIMIT:
+                continue
+            with self._outage("advisories"):
+                if len(records) >= self.ROUND_RECORDS:
+                    raise ProviderError("too many records for one round; the next round continues")
+                records[id_] = self._record_of(url, id_, modified)
+        return records
+
+    @staticmethod
+    def _ids_to_read(
+        queries: Iterable[OsvQuery], matches: Mapping[OsvQuery, Mapping[str, str]]
+    ) -> Iterator[tuple[str, str]]:
+        """Yields the id of each record to read, and when it was modified; those of repositories last.
+
+        Of a version the first OSV_RECORDS are read. An id comes once for each version that has it.
         """
         for query in sorted(queries, key=lambda query: query[0] == "GIT"):
             for id_ in first_records(matches, query):
-                if id_ in records or self._faults["advisories"] >= _FAULT_LIMIT:
-                    continue
-                with self._outage("advisories"):
-                    if len(records) >= self.ROUND_RECORDS:
-                        raise ProviderError(
-                            "too many records for one round; the next round continues"
-                        )
-                    records[id_] = self._record_of(url, id_, matches[query][id_])
+                yield id_, matches[query][id_]
 
     def _record_of(self, url: str, id_: str, modified: str) -> Any:
-        """Return a record as it is kept, without details where it is odd: that is a flaw, too."""
+        """Returns a record as it is kept, without details where it is odd: that is a flaw, too."""
         record = trimmed_record({"id": id_})
         with contextlib.suppress(*UNREADABLE):
-            where = f"{url}/v1/vulns/{quote(id_, safe='')}"
-            record = self._kept(where, trimmed_record, modified) or record
+            address = f"{url}/v1/vulns/{quote(id_, safe='')}"
+            record = self._kept(address, trimmed_record, modified) or record
         return record
 
     def _read_cycles(
-        self,
-        found: dict[str, Any],
-        projects: Iterable[tuple[Project, Provider]],
-        providers: Mapping[str, Provider],
-    ) -> None:
-        """The cycles of projects that are products of endoflife.date, by project id."""
-        at, ids = (
-            providers["endoflife"].site.partition("products/")[0],
-            {*PURL_TYPES.values(), "endoflife"},
-        )
+        self, projects: Sequence[tuple[Project, Provider]], providers: Mapping[str, Provider]
+    ) -> dict[str, Sequence[Any]]:
+        """Returns the cycles of projects that are products of endoflife.date, by project id."""
+        api_url = providers["endoflife"].site.partition("products/")[0]
         products = dict[str, str]()
         with self._outage("end of life"):
+            ids = {*PURL_TYPES.values(), "endoflife"}
             if any(provider.id in ids for _, provider in projects):
-                products = (
-                    self._kept(
-                        f"{at}identifiers/purl",
-                        lambda listed: {
-                            one["identifier"].lower(): one["product"]["name"]
-                            for one in listed["result"]
-                        },
-                    )
-                    or {}
-                )
+                products = self._kept(f"{api_url}identifiers/purl", _products_in) or {}
+        cycles = dict[str, Sequence[Any]]()
         for project, provider in projects:
             with self._outage("end of life"):
                 product = product_of(provider, project.name, products)
                 if product and self._faults["end of life"] < _FAULT_LIMIT:
-                    where = f"{at}products/{quote(product, safe='')}"
-                    found[project.id] = self._kept(
-                        where,
-                        lambda about: [
-                            Cycle(
-                                one["name"],
-                                one.get("eolFrom"),
-                                bool(one.get("isEol")),
-                                pick(str, one, "latest", "name"),
-                                pick(str, one, "codename"),
-                            )
-                            for one in about["result"]["releases"]
-                        ],
-                    )
+                    address = f"{api_url}products/{quote(product, safe='')}"
+                    cycles[project.id] = self._kept(address, _cycles_in)
+        return cycles
+
+    def _kept(self, url: str, read: Callable[[Any], Any], version: str = "") -> Any:
+        """Returns what ``read`` makes of the JSON at an address; None where nothing is there.
+
+        The store keeps it. It is asked for again where another version is kept; of what has no version, once
+        a day.
+        """
+        known, body, read_at = self.store.documents.get(url)
+        is_fresh = version == known if version else self._clock() - read_at < DAY
+        if is_fresh:
+            return body
+        headers = {"If-None-Match": known} if known and not version else {}
+        answer = self._ask_in_round(Request(url, headers, accept_statuses=(304, 404)))
+        if answer.status == 200:
+            body = read(answer.json())
+            known = ""
+        elif answer.status == 404:
+            body = None
+            known = ""
+        etag = known if body is None else answer.headers.get("etag", known)
+        self.store.documents.put(url, version or etag, body)
+        return body
+
+    def _record(
+        self, project: Project, provider: Provider, settings: Settings, advice: _Advice
+    ) -> None:
+        """Stores what is known of what is installed of a project, if that is new, with its notification."""
+        change = functools.partial(
+            self._with_advice, queried=project, provider=provider, settings=settings, advice=advice
+        )
+        after, _ = change(project)
+        if after != project:
+            self.store.projects.record_advice(project, change)
+
+    def _with_advice(
+        self,
+        before: Project,
+        *,
+        queried: Project,
+        provider: Provider,
+        settings: Settings,
+        advice: _Advice,
+    ) -> tuple[Project, Event | None]:
+        """Returns a project with what is known of its installations, and its notification if it has one.
+
+        ``queried``: the project as it was when the round began. A setting may say that nothing is asked; then
+        nothing is known any more.
+        """
+        if settings.osv_url:
+            installed = [
+                self._advised(queried, provider, installation, advice)
+                for installation in before.installed
+            ]
+        else:
+            installed = [without_advice(installation) for installation in before.installed]
+        after = dataclasses.replace(before, installed=tuple(installed))
+        alerts = alerts_of(after)
+        event = self._event(after, alerts, settings)
+        if event is None:
+            return after, None
+        return dataclasses.replace(after, alerted=alerts.alerted), event
 
     def _advised(
-        self,
-        project: Project,
-        provider: Provider,
-        installation: Installation,
-        answers: OsvAnswers,
-        cycles: Sequence[Any] | None,
+        self, project: Project, provider: Provider, installation: Installation, advice: _Advice
     ) -> Installation:
-        """Return an installation with what is known now of its flaws and its end of life."""
-        now, rules = self._clock(), provider.dialect.versions.of(project.name)
-        if cycles:
+        """Returns an installation with what is known now of its flaws and its end of life."""
+        now = self._clock()
+        rules = provider.dialect.versions.of(project.name)
+        if cycles := advice.cycles.get(project.id):
             eol, days = end_of_life(installation.compared_as, rules, cycles, now)
             installation = dataclasses.replace(installation, eol=eol, eol_days=days)
-        mine, newest = self._queries(provider, project, installation)
-        return with_flaws(installation, mine, newest, answers, rules, now)
+        queries = self._queries(provider, project, installation)
+        return with_flaws(installation, queries, advice.answers, rules, now=now)
 
-    def _advice_event(
-        self, project: Project, lines: list[str], flaws: dict[str, str], settings: Settings
-    ) -> Event | None:
-        """Return what notifies of the lines; None where nobody is to be notified."""
-        if not lines:
+    def _event(self, project: Project, alerts: Alerts, settings: Settings) -> Event | None:
+        """Returns what notifies of the alerts; None where nobody is to be notified."""
+        if not alerts.lines:
             return None
         for subscriber in self.store.projects.subscribers(project.source_id, project.id):
             about = dataclasses.replace(subscriber, project=project)
-            event = advice_event(about, lines, flaws, self._clock(), settings)
+            event = advice_event(about, alerts, self._clock(), settings)
             if event.recipients:
                 return event
         return None
-
-    def _record(
-        self,
-        project: Project,
-        provider: Provider,
-        settings: Settings,
-        answers: OsvAnswers,
-        cycles: Sequence[Any] | None,
-    ) -> None:
-        """Store what is known of what is installed of a project, if that is new, with its notification."""
-
-        def change(before: Project) -> tuple[Project, Event | None]:
-            if settings.osv_url:
-                installed = [
-                    self._advised(project, provider, installation, answers, cycles)
-                    for installation in before.installed
-                ]
-            else:  # it is not known any more
-                installed = [*map(without_advice, before.installed)]
-            after = dataclasses.replace(before, installed=tuple(installed))
-            lines, flaws, alerted = alerts_of(after)
-            event = self._advice_event(after, lines, flaws, settings)
-            return dataclasses.replace(after, alerted=alerted) if event else after, event
-
-        if change(project)[0] != project:
-            self.store.projects.record_advice(project, change)
 
 
 class _Conversation:
     """What one check asks, within its time, and what is left of the quota then."""
 
     def __init__(self, fetcher: Fetcher, source: Source, large: LargeTurn) -> None:
-        self._fetcher, self._is_trusted, self._large = fetcher, source.is_trusted, large
+        self._fetcher = fetcher
+        self._is_trusted = source.is_trusted
+        self._large = large
         self._ends_at = time.monotonic() + CHECK_SECONDS
         self.quota_left: int | None = None
 
     def ask(self, request: Request) -> Answer:
-        """The answer to a request; what was read of the one before was used."""
+        """Returns the answer to a request; what was read of the one before was used."""
         self._large.close()
         if time.monotonic() > self._ends_at:
             raise Unreachable(f"the check took longer than {CHECK_SECONDS / MINUTE:g} minutes")
         answer = self._fetcher.fetch(request, self._is_trusted, self._large)
-        left = requests_left(answer.headers)
-        if left is not None:
-            self.quota_left = left
+        quota_left = requests_left(answer.headers)
+        if quota_left is not None:
+            self.quota_left = quota_left
         return answer
+
+
+class _LabelsReader:
+    """Reads an image's labels where a dialect reads releases, and lists none."""
+
+    def __init__(self, reference: str, missing: str) -> None:
+        self._reference = reference
+        self._missing = missing  # what is wrong where the image has no labels
+        self.labels = dict[str, str]()
+
+    def read(self, project: ProjectRef) -> Exchange:
+        _, labels = yield from oci_labels(project, self._reference, REPOSITORY_LABELS[:2])
+        if labels is None:
+            raise ProviderError(self._missing)
+        for name in (*REPOSITORY_LABELS, BASE_LABEL):
+            if name in labels:
+                self.labels[name] = labels[name]
+        return Listing(())
 
 
 def labels_of(
     provider: Provider,
     name: str,
     reference: str,
+    *,
     ask: Callable[[Request], Answer],
     token: str | None,
 ) -> Mapping[str, str]:
-    """What an image says of its source, in one to three answers of its registry. Raises ProviderError."""
-    found = dict[str, str]()
+    """Returns what an image says of its source, in one to three answers of its registry.
 
-    def read(project: ProjectRef) -> Exchange:
-        _, labels = yield from oci_labels(project, reference, REPOSITORY_LABELS[:2])
-        if labels is None:
-            raise ProviderError(f"{provider.title} does not show what {name} is built from")
-        found.update(
-            (key, labels[key]) for key in (*REPOSITORY_LABELS, BASE_LABEL) if key in labels
-        )
-        return Listing(())
-
-    site = provider.site.replace("//hub.docker.com", "//registry-1.docker.io")
-    dialect = dataclasses.replace(provider.dialect, read=read)
-    releases_of(
-        dataclasses.replace(provider, site=site, dialect=dialect),
-        name,
-        ask,
-        token if provider.dialect.read is oci else None,
-    )  # else it is for another API
-    return found
+    Raises ProviderError.
+    """
+    reader = _LabelsReader(reference, f"{provider.title} does not show what {name} is built from")
+    registry = dataclasses.replace(
+        provider,
+        site=provider.site.replace("//hub.docker.com", "//registry-1.docker.io"),
+        dialect=dataclasses.replace(provider.dialect, read=reader.read),
+    )
+    is_for_registry = provider.dialect.read is oci  # else the token is for another API
+    releases_of(registry, name, ask, token if is_for_registry else None)
+    return reader.labels
 
 
 class ImageNotes:
     """Finds the repositories whose releases the tags of images are."""
 
     def __init__(self, store: Store, clock: Callable[[], float]) -> None:
-        self._store, self._clock = store, clock
+        self._store = store
+        self._clock = clock
         self._pace = Pace(10, HOUR)  # of look-ups at Docker Hub, which counts them
 
     def configure(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
-        self._settings, self._providers = settings, providers
+        self._settings = settings
+        self._providers = providers
 
     def choose(
         self,
@@ -18940,7 +19017,7 @@ class ImageNotes:
         tags: Mapping[str, Release],
         ask: Callable[[Request], Answer],
     ) -> NotesChoice:
-        """Whose notes an image with these tags gets; where needed, its registry is asked for its labels."""
+        """Returns whose notes an image with these tags gets; if needed, its registry is asked for its labels."""
         notes = source_of_notes(self._providers, image)
         newest = max(tags.values(), key=lambda release: release.place or 0, default=None)
         labels = image.labels
@@ -18955,7 +19032,7 @@ class ImageNotes:
         return NotesChoice(image.notes_from, labels, repository)
 
     def releases_of(self, image: Source, tags: Mapping[str, Release]) -> Noted:
-        """The releases that an image's tags are, of what the store has of the source of its notes."""
+        """Returns the releases that an image's tags are, of what the store has of the source of its notes."""
         notes = source_of_notes(self._providers, image)
         source = self._store.sources.get(image.notes_source_id or 0)
         if notes.provider is None or source is None:
@@ -18964,46 +19041,53 @@ class ImageNotes:
             tags,
             self._store.releases.known(source.id),
             (image.name, source.name),
-            notes.is_sure,
-            notes.link_of,
+            is_sure=notes.is_sure,
+            link_of=notes.link_of,
         )
         title = f"{notes.provider.title} {source.name}"
         return Noted(state_of_notes(source, state, releases), source, title, releases)
 
     def join(self, image: Source, tags: Mapping[str, Release], noted: Noted) -> bool:
-        """Give an image's tags their notes; False where they are to be joined again, as not all were or
-        something has changed meanwhile."""
+        """Gives an image's tags their notes; returns False where they are to be joined again.
+
+        So it is where not all were joined, or something has changed meanwhile.
+        """
         new = newly_noted(tags, noted)
-        wanted = dict.fromkeys(release.version for release in new.values() if release.has_note)
+        versions = dict.fromkeys(release.version for release in new.values() if release.has_note)
         source_id = noted.source.id if noted.source else 0
-        notes = self._store.releases.notes(source_id, list(wanted)[:NOTES_AT_ONCE])
+        notes = self._store.releases.notes(source_id, list(versions)[:NOTES_AT_ONCE])
         changed = with_notes(tags, noted, new, notes)
-        is_all = len(wanted) <= NOTES_AT_ONCE
+        is_all = len(versions) <= NOTES_AT_ONCE
         is_written = self._store.sources.record_notes(image, noted.state, changed, is_all=is_all)
         return is_written and is_all
 
     def _labels(
         self, image: Source, provider: Provider, newest: Release, ask: Callable[[Request], Answer]
     ) -> str:
-        """What an image says of itself; as before where its newest tag is the same, or it is not asked now: a
-        registry that did not say is asked again a day later."""
-        labels, now = json.loads(image.labels or "{}"), self._clock()
+        """Returns what an image says of itself, as JSON.
+
+        It is as before where the image's newest tag is the same, or where the registry is not asked now. One
+        that did not say is asked again a day later.
+        """
+        known = json.loads(image.labels or "{}")
+        now = self._clock()
         version = newest.version
-        has_failed = "failed_at" in labels
-        if labels and not has_failed and labels.get("of", version) == version:
-            return compact_json({**labels, "of": version})
-        is_hub = provider.dialect.read is dockerhub
-        if now - labels.get("failed_at", 0.0) < DAY or (is_hub and self._pace.take(now)):
+        has_failed = "failed_at" in known
+        if known and not has_failed and known.get("of", version) == version:
+            return compact_json({**known, "of": version})
+        if now - known.get("failed_at", 0.0) < DAY:
+            return image.labels
+        if provider.dialect.read is dockerhub and self._pace.take(now):
             return image.labels
         try:
             token = provider_token(self._settings, provider)
             reference = newest.content.partition(":")[2] or version
-            found = labels_of(provider, image.name, reference, ask, token)
-            return compact_json({**found, "of": version})
+            labels = labels_of(provider, image.name, reference, ask=ask, token=token)
+            return compact_json({**labels, "of": version})
         except ProviderError as error:
             log.info("source %s/%s: labels: %s", image.provider, image.name, error)
             is_later = isinstance(error, (Throttled, Unreachable))
-            return image.labels if is_later or "of" in labels else compact_json({"failed_at": now})
+            return image.labels if is_later or "of" in known else compact_json({"failed_at": now})
 
 
 def _lacks_labels(source: Source, provider: Provider) -> bool:
@@ -19011,8 +19095,28 @@ def _lacks_labels(source: Source, provider: Provider) -> bool:
     return provider.dialect.has_images and (not source.labels or "failed_at" in source.labels)
 
 
+class _SourceReading(NamedTuple):
+    """What a check of a source begins with."""
+
+    source: Source
+    provider: Provider
+    read_known: Callable[[], Mapping[str, Release]]  # reads the store at its first call
+    installed: Collection[str]  # the tags of an image that run somewhere
+    kinds: TagKinds  # that are read
+
+
+class _CheckNews(NamedTuple):
+    """What is news to listeners and to whoever asked for a check."""
+
+    events: list[Event]
+    news: list[News]
+
+
 class Tracker(Worker):
-    """Checks sources. ``clock``, ``jitter``: for tests; ``on_turn`` is called once a turn of the loop."""
+    """Checks sources.
+
+    Tests choose ``clock`` and ``jitter``. ``on_turn`` is called once a turn of the loop.
+    """
 
     _PASS_ON_AFTER = 3.0  # seconds that a source waits in the turn of one of its accounts
 
@@ -19022,16 +19126,16 @@ class Tracker(Worker):
         fetcher: Fetcher,
         providers: Mapping[str, Provider],
         settings: Settings,
+        *,
         helper: Helper,
         clock: Callable[[], float] = time.time,
         jitter: Callable[[], float] = random.random,
         on_turn: Callable[[], None] = lambda: None,
     ) -> None:
-        # 16 checks at once, most of which wait for an answer
         super().__init__(
             "tracker",
             store,
-            size=16,
+            size=16,  # checks at once, most of which wait for an answer
             wakeup=store.database.check_wakeup,
             idle_seconds=LEASE / 3,
             run_once=self._turn,
@@ -19039,7 +19143,9 @@ class Tracker(Worker):
             clock=clock,
             jitter=jitter,
         )
-        self.fetcher, self.helper, self.on_turn = fetcher, helper, on_turn
+        self.fetcher = fetcher
+        self.helper = helper
+        self.on_turn = on_turn
         self.listeners: list[Callable[[Mapping[str, Any]], None]] = []
         self._advisor = Advisor(store, fetcher, clock)
         self._upkeep = Pace(1, LEASE / 3)  # these are on the monotonic clock
@@ -19053,20 +19159,21 @@ class Tracker(Worker):
         self.configure(settings, providers)
 
     def configure(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
-        """Use these settings and providers from the next check on."""
-        self._settings, self._providers = settings, providers
+        """Uses these settings and providers from the next check on."""
+        self._settings = settings
+        self._providers = providers
         self._notes.configure(settings, providers)
         self._hosts = {id_: host_of(provider.site) for id_, provider in providers.items()}
-        self._kept = Recent[int, dict[str, str]](
-            10_000
-        )  # by source, what its dialect keeps between checks
+        # By source, what its dialect keeps between checks.
+        self._dialect_memory = Recent[int, dict[str, str]](10_000)
         # By provider, where its host allows fewer checks.
-        self._long_intervals = {
-            id_: limit.every
-            for id_, host in self._hosts.items()
-            if (limit := HOST_LIMITS.get(host)) and limit.every > settings.poll_interval
-        }
+        self._long_intervals = dict[str, float]()
+        for id_, host in self._hosts.items():
+            limit = HOST_LIMITS.get(host)
+            if limit and limit.every > settings.poll_interval:
+                self._long_intervals[id_] = limit.every
 
+    # ---- what is due
     def _turn(self) -> float:
         self.on_turn()
         if not self._upkeep.take(time.monotonic()):
@@ -19081,11 +19188,15 @@ class Tracker(Worker):
         self._hand_out()
         if self.store.database.has_to_compare.is_set() and _JUDGING not in self._busy:
             self._submit(_JUDGING, lambda _: self._apply_pending_rules(), None)
-        for job, do in (_ADVISING, self.advise), (_PICTURING, self.fetch_pictures):
-            is_free = job not in self._busy and _JUDGING not in self._busy
-            if is_free and not self._rounds[job].take(time.monotonic()):  # most rounds ask nobody
-                self._submit(job, lambda do: do(), do)
+        self._begin_round(_ADVISING, self.advise)
+        self._begin_round(_PICTURING, self.fetch_pictures)
         return self._idle_seconds
+
+    def _begin_round(self, job: Job, run: Callable[[], None]) -> None:
+        """Has the pool do a round where it is time for one; most rounds ask nobody."""
+        is_free = job not in self._busy and _JUDGING not in self._busy
+        if is_free and not self._rounds[job].take(time.monotonic()):
+            self._submit(job, lambda _: run(), None)
 
     def advise(self) -> None:
         with logged("what is vulnerable"):
@@ -19093,24 +19204,27 @@ class Tracker(Worker):
 
     @logged("pictures")
     def fetch_pictures(self) -> None:
-        """Fetch a few pictures of owners that are due."""
-        wanted = [id_ for id_, one in self._providers.items() if one.dialect.read in PICTURES]
-        is_on, documents = self._settings.pictures == "on", self.store.documents
-        for name in documents.claim_pictures(wanted, self._clock()) if is_on else ():
+        """Fetches a few pictures of owners that are due."""
+        if self._settings.pictures != "on":
+            return
+        documents = self.store.documents
+        provider_ids = [
+            id_ for id_, provider in self._providers.items() if provider.dialect.read in PICTURES
+        ]
+        for name in documents.claim_pictures(provider_ids, self._clock()):
             with logged(name), contextlib.suppress(ReleasetrackError):
                 _, id_, owner = name.split(" ")
-                image = drive(picture_of(self._providers[id_], owner), self._advisor._ask)
-                documents.put(
-                    name, hashlib.sha256(image).hexdigest()[:10] if image else "", image.hex()
-                )
+                image = drive(picture_of(self._providers[id_], owner), self._advisor.ask)
+                version = hashlib.sha256(image).hexdigest()[:10] if image else ""
+                documents.put(name, version, image.hex())
 
     def record_abandoned(self) -> None:
-        """Record the checks that did not end, as their process did in their midst."""
+        """Records the checks that did not end because their process ended first."""
         for source in self.store.sources.claim_abandoned(self._claimant, self._clock()):
             self._fail(source, ProviderError(ABANDONED))
 
     def _hand_out(self) -> None:
-        """Offer what is due: accounts take turns, and hosts have their limit."""
+        """Offers what is due: accounts take turns, and hosts have their limit."""
         due = self.store.sources.due(list(self._hosts), self._clock(), 4 * self._size)
         jobs = [
             Job(id_, account_id, self._hosts[provider] or host_of(name))
@@ -19124,56 +19238,63 @@ class Tracker(Worker):
             self.check(source)
         return False
 
+    # ---- checks that somebody waits for
     def check_all(
-        self, wanted: Iterable[Source], report: Callable[[Source, list[News] | None], None]
+        self, requested: Iterable[Source], report: Callable[[Source, list[News] | None], None]
     ) -> None:
-        """Check sources now, as many at once as the pool and their hosts allow, and then what is due of those
-        that only give notes to images among them. Each is reported when its check has ended, with the news;
-        None where none was recorded. Those of notes are not reported, as nobody has added them."""
-        sources = list(wanted)
+        """Checks sources now, as many at once as the pool and their hosts allow.
+
+        Then it checks what is due of those that only give notes to images among them. Each source is reported
+        when its check has ended, with the news; with None where no check was recorded. Those of notes are not
+        reported, as nobody has added them.
+        """
+        sources = list(requested)
         self._check_each(sources, report)
         for _ in range(2):  # that of a renamed repository may be another one then
             of_notes = self.store.sources.due_notes([source.id for source in sources])
             self._check_each(of_notes, lambda source, news: None)
         for _ in range(
             1 + RELEASE_LIMIT // NOTES_AT_ONCE
-        ):  # of an image so many are joined at once
+        ):  # so many of an image are joined at once
             self._apply_pending_rules()
             if not self.store.database.has_to_compare.is_set():
                 break
 
     def _check_each(
-        self, wanted: Iterable[Source], report: Callable[[Source, list[News] | None], None]
+        self, sources: Iterable[Source], report: Callable[[Source, list[News] | None], None]
     ) -> None:
-        at_host = Counter[str]()
-
-        def turn(source: Source) -> int:
-            host = self._hosts.get(source.provider) or host_of(source.name)
-            at_host[host] += 1
-            return at_host[host]
-
-        # So that a slow host does not keep the whole pool waiting.
-        in_turn = sorted(wanted, key=turn)
+        in_turn = self._in_turn(sources)
         pool = DaemonPool(self._size, "releasetrack-check")
         with self._renewing(lambda: [source.id for source in in_turn]):
             try:
-                for ended in as_completed([
-                    pool.submit(self._check_or_await, source) for source in in_turn
-                ]):
-                    report(*ended.result())
+                checks = [pool.submit(self._check_or_await, source) for source in in_turn]
+                for check in as_completed(checks):
+                    report(*check.result())
             except BaseException:  # interrupted: what is under way ends within a second
                 self.fetcher.stopping.set()
                 raise
             finally:
                 pool.end()
 
+    def _in_turn(self, sources: Iterable[Source]) -> list[Source]:
+        """Returns sources in an order in which hosts take turns: a slow one does not keep the pool waiting."""
+        counts = Counter[str]()  # by host
+        turns = list[tuple[int, Source]]()
+        for source in sources:
+            host = self._hosts.get(source.provider) or host_of(source.name)
+            counts[host] += 1
+            turns.append((counts[host], source))
+        turns.sort(key=lambda turn_and_source: turn_and_source[0])
+        return [source for _, source in turns]
+
     def _check_or_await(self, before: Source) -> tuple[Source, list[News] | None]:
-        """``(the source afterwards, the news)``; None for news where no check was recorded in good time.
+        """Returns ``(the source afterwards, the news)``; None for news where no check was recorded in good time.
 
         A check that another thread or process began, or ended since ``before`` was read, is as good as one of
         our own; its news are not ours.
         """
-        sources, ends_at = self.store.sources, time.monotonic() + CHECK_SECONDS
+        sources = self.store.sources
+        ends_at = time.monotonic() + CHECK_SECONDS
         while True:
             source = sources.get(before.id)
             if source is None or source.checked_at != before.checked_at:
@@ -19185,9 +19306,14 @@ class Tracker(Worker):
             if time.monotonic() >= ends_at or self.fetcher.stopping.wait(0.2):
                 return before, None
 
+    # ---- one check
     def check(self, source: Source) -> list[News] | None:
-        """Check a claimed source and record it: the releases that are news, or None. Never raises."""
-        events, news = list[Event](), None
+        """Checks a claimed source and records it; returns the news, or None where it was not recorded.
+
+        It never raises.
+        """
+        events = list[Event]()
+        news: list[News] | None = None
         # Until an error is recorded: it holds the answer, too.
         with self.fetcher.large_turn(source.owner_id or "") as large:
             try:
@@ -19206,12 +19332,13 @@ class Tracker(Worker):
                 listener(json.loads(compact_json(event.body)))  # its own to change
 
     def _fail(self, source: Source, error: Exception) -> list[News] | None:
-        """Record a failed check, backed off: no news; None where that could not be recorded."""
+        """Records a failed check, backed off; returns no news, or None where that could not be recorded."""
         if isinstance(error, ProviderError):
             log.warning("source %s/%s: %s", source.provider, source.name, error)
         else:
             log.error("source %s/%s: check failed", source.provider, source.name, exc_info=error)
-        now, interval = self._clock(), self._interval_of(source)
+        now = self._clock()
+        interval = self._interval_of(source)
         failure = CheckResult(now + interval, error=INTERNAL_ERROR)
         with logged(f"source {source.provider}/{source.name}: failure"):
             failure = check_failure(error, source, now, interval, self._jitter())
@@ -19228,227 +19355,124 @@ class Tracker(Worker):
         return self._long_intervals.get(source.provider, self._settings.poll_interval)
 
     def _health_events(self, kind: str, source: Source, error: str) -> list[Event]:
-        """``kind``: "failing", a source keeps failing with ``error``; or "recovered", after that error."""
-        provider, now = self._providers.get(source.provider), self._clock()
+        """Returns what notifies of a source that is "failing" with an error, or "recovered" from one."""
+        provider = self._providers.get(source.provider)
+        now = self._clock()
         url = page_of(provider, source.name) if provider else ""
-        return [
-            Event(
-                subscriber.project.id,
-                notice_body(subscriber, timestamp(now), error=error),
-                url,
-                recipients_of(subscriber, None, now, self._settings),
-                kind,
-            )
-            for subscriber in self.store.projects.subscribers(source.id)
-        ]
+        events = list[Event]()
+        for subscriber in self.store.projects.subscribers(source.id):
+            body = notice_body(subscriber, timestamp(now), error=error)
+            recipients = recipients_of(subscriber, None, now, self._settings)
+            events.append(Event(subscriber.project.id, body, url, recipients, kind))
+        return events
 
-    def _check(self, source: Source, large: LargeTurn) -> tuple[list[Event], list[News]]:
-        """Ask, compare, decide and record: ``(events for listeners, releases that are news)``.
-        ``large``: held while a large answer is used."""
+    def _check(self, source: Source, large: LargeTurn) -> _CheckNews:
+        """Asks the provider, and compares, decides and records what it lists.
+
+        ``large`` is held while a large answer is used.
+        """
         provider = self._providers.get(source.provider)
         if provider is None:
             raise ProviderError(unknown_provider(source.provider))
         conversation = _Conversation(self.fetcher, source, large)
-        # Read when it is needed: where nothing has changed that is rare, and a check takes half the CPU time.
-        read_known = functools.cache(lambda: self.store.releases.known(source.id))
-        installed = self._installed_tags(source, provider)
-        kinds = self._kinds_of(source, provider, installed, read_known)
-        listing = self._list(source, provider, conversation, read_known, installed, kinds)
+        reading = self._begin_reading(source, provider)
+        listing = self._list(reading, conversation)
         interval = self._interval_of(source) * (1 + self._jitter() / 10)
         result = CheckResult(
             self._clock() + interval, source.etag_url, source.etag, conversation.quota_left
         )
         if listing is None:
             return self._record(source, result, [])
-        known, versions = read_known(), provider.dialect.versions
-        rules, news_from = versions.of(source.name), self._news_from(source)
-        after, news = compare(known, listing, self._clock(), rules, kinds, news_from)
-        result = dataclasses.replace(result, before=known, after=after, tag_kinds=kinds.stored)
+        known = reading.read_known()
+        after, news = compare(
+            known,
+            listing,
+            self._clock(),
+            provider.dialect.versions.of(source.name),
+            reading.kinds,
+            self._news_from(source),
+        )
+        result = dataclasses.replace(
+            result, before=known, after=after, tag_kinds=reading.kinds.stored
+        )
         if provider.dialect.has_images:
             result = self._with_notes_chosen(source, provider, conversation, result)
-        return self._decide(source, provider, listing, news, result)
+        return self._decide(source, provider, listing, news=news, result=result)
+
+    def _begin_reading(self, source: Source, provider: Provider) -> _SourceReading:
+        # Known releases are read when they are needed: where nothing has changed that is rare, and a check
+        # takes half the CPU time.
+        read_known = functools.cache(lambda: self.store.releases.known(source.id))
+        if not provider.dialect.has_images:
+            return _SourceReading(source, provider, read_known, (), ALL_KINDS)
+        installed = self._installed_tags(source)
+        kinds = TagKinds.of(installed, source.tag_kinds)
+        # Where no check has stored the kinds, as before an upgrade, what is known tells them.
+        if kinds.before is None and source.succeeded_at is not None:
+            kinds = kinds.after(read_known())
+        return _SourceReading(source, provider, read_known, installed, kinds)
+
+    def _installed_tags(self, image: Source) -> set[str]:
+        """Returns the tags of an image that run somewhere."""
+        tags = set[str]()
+        for project in self.store.projects.with_rules(image.id):
+            tags |= {installation.version for installation in project.installed}
+        return tags - {""}
 
     def _news_from(self, source: Source) -> str:
-        """The date before which what a first check reads is news for no project; "" for a later check."""
+        """Returns the date before which what a first check reads is news for no project; "" for a later check."""
         if source.succeeded_at is not None:
             return ""
         return timestamp(self.store.projects.first_added(source.id))
 
-    def _installed_tags(self, source: Source, provider: Provider) -> set[str]:
-        """The tags of an image that run somewhere; of no image none."""
-        tags = set[str]()
-        if provider.dialect.has_images:
-            for project in self.store.projects.with_rules(source.id):
-                tags |= {installation.version for installation in project.installed}
-        return tags - {""}
+    def _list(self, reading: _SourceReading, conversation: _Conversation) -> Listing | None:
+        """Returns what the provider lists; None where nothing has changed."""
+        source = reading.source
+        provider = reading.provider
+        memory = self._dialect_memory.pop(source.id, {})
+        etag = None if self._ignores_validator(reading) else source.etag
 
-    @staticmethod
-    def _kinds_of(
-        source: Source,
-        provider: Provider,
-        installed: Collection[str],
-        read_known: Callable[[], Mapping[str, Release]],
-    ) -> TagKinds:
-        """Which kinds of tags are read; those of before are told by what is known where no check has stored
-        them, as before an upgrade."""
-        if not provider.dialect.has_images:
-            return ALL_KINDS
-        kinds = TagKinds.of(installed, source.tag_kinds)
-        if kinds.before is None and source.succeeded_at is not None:
-            return kinds.after(read_known())
-        return kinds
-
-    def _list(
-        self,
-        source: Source,
-        provider: Provider,
-        conversation: _Conversation,
-        read_known: Callable[[], Mapping[str, Release]],
-        installed: Collection[str],
-        kinds: TagKinds,
-    ) -> Listing | None:
-        """What the provider lists; None where nothing has changed."""
-        kept = self._kept.pop(source.id, {})
-        # That of a forge's releases says nothing about its tags, so once a day it is ignored.
-        is_old = (source.succeeded_at or 0.0) // DAY != self._clock() // DAY
-        is_of_releases = "/releases?" in (source.etag_url or "")
-        is_ignored = _lacks_labels(source, provider) or (is_old and is_of_releases)
-        is_ignored = is_ignored or kinds.are_others
-        listing = self._listed(
-            provider,
-            provider_token(self._settings, provider),
-            lambda token: releases_of(
+        def read(token: str | None) -> Listing | None:
+            return releases_of(
                 provider,
                 source.name,
                 conversation.ask,
                 token,
-                read_known=read_known,
+                read_known=reading.read_known,
                 etag_url=source.etag_url,
-                etag=None if is_ignored else source.etag,
-                memory=kept,
-                installed=installed,
+                etag=etag,
+                memory=memory,
+                installed=reading.installed,
                 asked_last=source.asked_last,
-            ),
-        )
-        if kept:
-            self._kept[source.id] = kept
-        if listing and not listing.releases and had_releases(read_known(), kinds):
+            )
+
+        listing = self._listed(provider, provider_token(self._settings, provider), read)
+        if memory:
+            self._dialect_memory[source.id] = memory
+        if listing and not listing.releases and had_releases(reading.read_known(), reading.kinds):
             raise ProviderError(f"{provider.title} lists no releases of {source.name} now")
         return listing
 
-    def _with_notes_chosen(
-        self,
-        image: Source,
-        provider: Provider,
-        conversation: _Conversation,
-        result: CheckResult,
-    ) -> CheckResult:
-        """The result of an image's check, with whose notes it gets; without that where it cannot be said."""
-        with logged(f"source {image.id}: its notes"):
-            notes = self._notes.choose(image, provider, result.after, conversation.ask)
-            return dataclasses.replace(result, notes=notes, quota_left=conversation.quota_left)
-        return result
+    def _ignores_validator(self, reading: _SourceReading) -> bool:
+        """Whether a source is read although nothing may have changed.
 
-    def _decide(
-        self,
-        source: Source,
-        provider: Provider,
-        listing: Listing,
-        news: list[News],
-        result: CheckResult,
-    ) -> tuple[list[Event], list[News]]:
-        """Record a result, with the verdicts and events that follow from it; as of ``_check``."""
-        known, verdicts = result.before, dict[str, RuleResult]()
-        withdrawn = list[Event]()
-        if result.after != known:
-            waits_until = time.monotonic() + _PATTERNS_WAIT  # in all
-            for project in self.store.projects.with_rules(source.id):
-                verdict = self._verdicts(project, provider, result.after, waits_until)
-                verdicts[project.id] = verdict
-                withdrawn += self._withdrawn_events(project, verdict.project)
-        gap = gap_of(listing, known, provider, provider_token(self._settings, provider))
-        waiting, events = list[WaitingTag](), list[Event]()
-        if not gap:
-            waiting = tags_to_wait(source, news, known, result.notes, self._clock())
-        if not waiting:
-            news, events = self._events(source, provider, known, news, verdicts, gap)
-        renamed = self._renamed(provider, source, listing)
-        if renamed and renamed[1] != source.key:
-            events = [*events, *self._merged_events(source, provider, renamed[1])]
-        answer = listing.cache_validator
-        headers = answer.headers if answer else {}
-        result = dataclasses.replace(
-            result,
-            etag_url=answer.asked if answer else None,
-            etag=headers.get("etag") or headers.get("last-modified"),
-            verdicts=verdicts,
-            events=[*withdrawn, *events],
-            waiting=waiting,
-            renamed=renamed,
-            news=[release.version for release in news],
-            final_now=[release.version for release in news if release.change == FINAL],
-            asked_last=listing.asked_last,
-        )
-        return self._record(source, result, news)
-
-    def _withdrawn_events(self, before: Project, after: Project) -> list[Event]:
-        """The event of what runs and was withdrawn, as a list, which is mostly empty."""
-        if not any(installation.is_withdrawn for installation in after.installed):
-            return []
-        events = list[Event]()
-        for subscriber in self.store.projects.subscribers(before.source_id, before.id):
-            about = dataclasses.replace(subscriber, project=after)
-            event = withdrawn_event(about, before, self._clock(), self._settings)
-            if event:
-                events.append(event)
-        return events
-
-    def _events(
-        self,
-        source: Source,
-        provider: Provider,
-        known: Mapping[str, Release],
-        news: list[News],
-        verdicts: Mapping[str, RuleResult],
-        gap: str,
-    ) -> tuple[list[News], list[Event]]:
-        """``(what of the news is none of a rewritten history, the events for the projects)``."""
-        is_rewritten = not provider.dialect.has_images and is_history_rewritten(known, news)
-        if is_rewritten:
-            log.info("source %s/%s: history rewritten", source.provider, source.name)
-        announced = self.store.outbox.announced(
-            source.id, [release.version for release in news if release.change != NEW]
-        )
-        events, heard = list[Event](), set[str]()  # versions that are news for a project
-        for subscriber in self.store.projects.subscribers(source.id) if news else ():
-            project_id = subscriber.project.id
-            own = verdicts.get(project_id, RuleResult(subscriber.project))
-            since = news_since_added(news, subscriber.project, source.succeeded_at, self._clock())
-            own_news = as_announced(since, announced.get(project_id, {}))
-            heard |= {release.version for release in own_news if not release.waits_at}
-            events += release_events(
-                dataclasses.replace(subscriber, project=own.project),
-                news_for(own.project, own_news, own, provider.dialect.versions),
-                provider,
-                self._clock(),
-                self._settings,
-                gap,
-                is_rewritten,
-            )
-        if is_rewritten:
-            news = [release for release in news if release.change != UPDATED]
-        return [release for release in news if self._is_kept(source, release, heard)], events
-
-    @staticmethod
-    def _is_kept(source: Source, release: News, heard: Collection[str]) -> bool:
-        """Whether a release is news to whoever tracks its source, as what is heard by a project is."""
-        must_be_heard = release.change == FIX or source.succeeded_at is None
-        return not must_be_heard or release.version in heard
+        An image's labels may be missing, or tags of other kinds be read now. The validator of a forge's
+        releases says nothing about its tags, so once a day it is ignored.
+        """
+        source = reading.source
+        is_first_of_day = (source.succeeded_at or 0.0) // DAY != self._clock() // DAY
+        is_of_releases = "/releases?" in (source.etag_url or "")
+        if is_first_of_day and is_of_releases:
+            return True
+        return _lacks_labels(source, reading.provider) or reading.kinds.are_others
 
     def _listed(
         self, provider: Provider, token: str | None, read: Callable[[str | None], Listing | None]
     ) -> Listing | None:
-        """What is read with a token; without it for an hour after it was refused, which is logged once."""
+        """Returns what is read with a token.
+
+        It is read without the token for an hour after that was refused, which is logged once.
+        """
         refused = self.fetcher.refused_tokens
         words, until = refused.get(provider.id, ("", 0.0))
         if not words or self._clock() >= until:
@@ -19468,15 +19492,149 @@ class Tracker(Worker):
         except ProviderError:
             raise TokenRefused(words) from None
 
-    def _verdicts(
+    def _with_notes_chosen(
+        self,
+        image: Source,
+        provider: Provider,
+        conversation: _Conversation,
+        result: CheckResult,
+    ) -> CheckResult:
+        """Returns the result of an image's check with whose notes it gets; without where that cannot be said."""
+        with logged(f"source {image.id}: its notes"):
+            notes = self._notes.choose(image, provider, result.after, conversation.ask)
+            return dataclasses.replace(result, notes=notes, quota_left=conversation.quota_left)
+        return result
+
+    def _decide(
+        self,
+        source: Source,
+        provider: Provider,
+        listing: Listing,
+        *,
+        news: list[News],
+        result: CheckResult,
+    ) -> _CheckNews:
+        """Records a result, with the verdicts and events that follow from it."""
+        known = result.before
+        verdicts, events = self._judge(source, provider, result)
+        gap = gap_of(listing, known, provider, provider_token(self._settings, provider))
+        waiting = list[WaitingTag]()
+        if not gap:
+            waiting = tags_to_wait(source, news, known, result.notes, now=self._clock())
+        if not waiting:
+            announced = self._announced(
+                source, provider, known, news=news, verdicts=verdicts, gap=gap
+            )
+            news = announced.news
+            events += announced.events
+        renamed = self._renamed(provider, source, listing)
+        if renamed and renamed.key != source.key:
+            events += self._merged_events(source, provider, renamed.key)
+        validator = listing.cache_validator
+        headers = validator.headers if validator else {}
+        result = dataclasses.replace(
+            result,
+            etag_url=validator.asked if validator else None,
+            etag=headers.get("etag") or headers.get("last-modified"),
+            verdicts=verdicts,
+            events=events,
+            waiting=waiting,
+            renamed=renamed,
+            news=[release.version for release in news],
+            final_now=[release.version for release in news if release.change == FINAL],
+            asked_last=listing.asked_last,
+        )
+        return self._record(source, result, news)
+
+    def _judge(
+        self, source: Source, provider: Provider, result: CheckResult
+    ) -> tuple[dict[str, RuleResult], list[Event]]:
+        """Returns the verdict of each project with rules, by id, and what notifies of withdrawn versions.
+
+        Where nothing has changed there is none.
+        """
+        verdicts = dict[str, RuleResult]()
+        withdrawn = list[Event]()
+        if result.after != result.before:
+            waits_until = time.monotonic() + _PATTERNS_WAIT  # in all
+            for project in self.store.projects.with_rules(source.id):
+                verdict = self._verdict(project, provider, result.after, waits_until)
+                verdicts[project.id] = verdict
+                withdrawn += self._withdrawn_events(project, verdict.project)
+        return verdicts, withdrawn
+
+    def _withdrawn_events(self, before: Project, after: Project) -> list[Event]:
+        """Returns what notifies of what runs and was withdrawn; mostly nothing."""
+        if not any(installation.is_withdrawn for installation in after.installed):
+            return []
+        events = list[Event]()
+        for subscriber in self.store.projects.subscribers(before.source_id, before.id):
+            about = dataclasses.replace(subscriber, project=after)
+            if event := withdrawn_event(about, before, self._clock(), self._settings):
+                events.append(event)
+        return events
+
+    def _announced(
+        self,
+        source: Source,
+        provider: Provider,
+        known: Mapping[str, Release],
+        *,
+        news: list[News],
+        verdicts: Mapping[str, RuleResult],
+        gap: str,
+    ) -> _CheckNews:
+        """Returns the events for the projects of a source, and what of the news is news to anybody.
+
+        Of a rewritten history, updates are none.
+        """
+        is_rewritten = not provider.dialect.has_images and is_history_rewritten(known, news)
+        if is_rewritten:
+            log.info("source %s/%s: history rewritten", source.provider, source.name)
+        versions = [release.version for release in news if release.change != NEW]
+        announced = self.store.outbox.announced(source.id, versions)
+        events = list[Event]()
+        heard = set[str]()  # versions that are news for a project
+        subscribers = self.store.projects.subscribers(source.id) if news else []
+        for subscriber in subscribers:
+            project = subscriber.project
+            verdict = verdicts.get(project.id, RuleResult(project))
+            since_added = news_since_added(news, project, source.succeeded_at, self._clock())
+            own_news = as_announced(since_added, announced.get(project.id, {}))
+            heard |= {release.version for release in own_news if not release.waits_at}
+            events += release_events(
+                dataclasses.replace(subscriber, project=verdict.project),
+                news_for(verdict.project, own_news, verdict, provider.dialect.versions),
+                provider,
+                now=self._clock(),
+                settings=self._settings,
+                gap=gap,
+                is_rewritten=is_rewritten,
+            )
+        if is_rewritten:
+            news = [release for release in news if release.change != UPDATED]
+        return _CheckNews(
+            events, [release for release in news if self._is_kept(source, release, heard)]
+        )
+
+    @staticmethod
+    def _is_kept(source: Source, release: News, heard: Collection[str]) -> bool:
+        """Whether a release is news to whoever tracks its source, as what is heard by a project is."""
+        must_be_heard = release.change == FIX or source.succeeded_at is None
+        return not must_be_heard or release.version in heard
+
+    def _verdict(
         self,
         project: Project,
         provider: Provider,
         releases: Mapping[str, Release],
         waits_until: float = math.inf,
     ) -> RuleResult:
-        """What its rules and installations say. Raises ProviderError where its patterns cannot be tried, and
-        Throttled where those of others take until ``waits_until``, on the monotonic clock."""
+        """Returns what a project's rules and installations say of the releases.
+
+        Raises ProviderError where its patterns cannot be tried, and Throttled where those of others take
+        until ``waits_until``, on the monotonic clock.
+        """
         try:
             ruled_out, wrong = self.helper.match(
                 project.exclude_version_regexp,
@@ -19495,8 +19653,78 @@ class Tracker(Worker):
             log.warning("project %s: a pattern excludes nothing: it %s", project.id, words)
         return apply_rules(project, releases, provider.dialect.versions, ruled_out)
 
+    def _renamed(self, provider: Provider, source: Source, listing: Listing) -> NewName | None:
+        """Returns the name that a project has now, if it is another, or spelled otherwise."""
+        with contextlib.suppress(Invalid):
+            name, key = name_at(provider, listing.name or source.name)
+            is_spelled_otherwise = bool(listing.name) and name != source.name
+            if key != source.key or is_spelled_otherwise:
+                log.info("source %s/%s: renamed to %s", source.provider, source.name, name)
+                return NewName(name, key)
+        return None
+
+    def _merged_events(self, source: Source, provider: Provider, new_key: str) -> list[Event]:
+        """Returns notices for the accounts that track a renamed project under its new name, too."""
+        projects = self.store.projects
+        new_id = self.store.sources.id_of(source.provider, new_key)
+        if not new_id:
+            return []
+        account_ids = {subscriber.account.id for subscriber in projects.subscribers(source.id)}
+        return [
+            merged_event(
+                subscriber, source.name, provider, now=self._clock(), settings=self._settings
+            )
+            for subscriber in projects.subscribers(new_id)
+            if subscriber.account.id in account_ids
+        ]
+
+    def _record(self, source: Source, result: CheckResult, news: list[News]) -> _CheckNews:
+        """Records a result; returns the events for listeners and the news, or nothing if the claim was lost."""
+        if source.alert_sent:
+            recovered = self._health_events("recovered", source, source.error or "")
+            result = dataclasses.replace(result, events=[*recovered, *result.events])
+        recorded = self.store.sources.record_check(source.id, self._claimant, result)
+        if recorded is None:
+            return _CheckNews([], [])
+        with logged(f"source {source.id}: rules"):  # a fault here keeps nothing from listeners
+            if self.store.projects.with_rules(source.id, is_unjudged=True):
+                self.store.database.has_to_compare.set()
+        for release in news:
+            log.info(
+                "release %s/%s %s: %s",
+                source.provider,
+                source.name,
+                release.version,
+                release.change,
+            )
+        events = [event for event in recorded.events if event.kind == "release"]
+        return _CheckNews(events, news)
+
+    # ---- what no check does
+    def _apply_pending_rules(self) -> None:
+        """Joins notes, and judges what no check did, as after an upgrade, until more waits.
+
+        Accounts take turns.
+        """
+        self.store.database.has_to_compare.clear()
+        self._join_notes()
+        with logged("comparing what is installed"):
+            for account_id, project_id in self.store.projects.with_pending_rules():
+                if project := self.store.projects.get(account_id, project_id):
+                    self._judge_again(project)
+                if self._stopping.is_set() or self.store.database.has_to_compare.is_set():
+                    break
+
+    def _judge_again(self, project: Project) -> None:
+        """Records what a project's rules say of what is known."""
+        provider = self._providers.get(project.provider)
+        with logged(f"project {project.id}: rules"):
+            known = self.store.releases.known(project.source_id)
+            if provider:
+                self.store.projects.record_verdicts(self._verdict(project, provider, known))
+
     def _join_notes(self) -> None:
-        """Join images with their notes where either is new, and announce the tags that wait no longer."""
+        """Joins images with their notes where either is new, and announces the tags that wait no longer."""
         for image_id in self.store.sources.to_join(self._clock()):
             with logged(f"source {image_id}: its notes"):
                 image = self.store.sources.get(image_id)
@@ -19522,7 +19750,10 @@ class Tracker(Worker):
     def _announce(
         self, image: Source, provider: Provider, noted: Noted, waiting: Sequence[WaitingTag]
     ) -> None:
-        """Announce an image's tags, with their notes where these came, as the check would have that found them."""
+        """Announces an image's tags, as the check would have that found them.
+
+        They have their notes where these came.
+        """
         checked_before = min(tag.checked_before for tag in waiting)
         image = dataclasses.replace(image, succeeded_at=checked_before)
         known = self.store.releases.known(image.id)
@@ -19530,86 +19761,17 @@ class Tracker(Worker):
         news = announced_tags(waiting, known, notes)
         waits_until = time.monotonic() + _PATTERNS_WAIT
         verdicts = {
-            project.id: self._verdicts(project, provider, known, waits_until)
+            project.id: self._verdict(project, provider, known, waits_until)
             for project in self.store.projects.with_rules(image.id)
         }
-        _, events = self._events(image, provider, known, news, verdicts, "")
+        announced = self._announced(image, provider, known, news=news, verdicts=verdicts, gap="")
         covered = {release.version: covered_release(release, noted) for release in news}
         events = [
             dataclasses.replace(event, covers=covered.get(event.body.get("version", "")))
-            for event in events
+            for event in announced.events
         ]
         if self.store.sources.record_announced(image.id, waiting, verdicts.values(), events):
             self._call_listeners(event for event in events if event.kind == "release")
-
-    def _apply_pending_rules(self) -> None:
-        """Join notes, and judge what no check did, as after an upgrade, until more waits. Accounts take turns."""
-        self.store.database.has_to_compare.clear()
-        self._join_notes()
-        with logged("comparing what is installed"):
-            for project in filter(
-                None,
-                itertools.starmap(
-                    self.store.projects.get, self.store.projects.with_pending_rules()
-                ),
-            ):
-                provider = self._providers.get(project.provider)
-                with logged(f"project {project.id}: rules"):
-                    known = self.store.releases.known(project.source_id)
-                    if provider:
-                        self.store.projects.record_verdicts(
-                            self._verdicts(project, provider, known)
-                        )
-                if self._stopping.is_set() or self.store.database.has_to_compare.is_set():
-                    break
-
-    def _record(
-        self, source: Source, result: CheckResult, news: list[News]
-    ) -> tuple[list[Event], list[News]]:
-        """The events for listeners and the news, once recorded; nothing if the claim was lost."""
-        if source.alert_sent:
-            recovered = self._health_events("recovered", source, source.error or "")
-            result = dataclasses.replace(result, events=[*recovered, *result.events])
-        recorded = self.store.sources.record_check(source.id, self._claimant, result)
-        if recorded is None:
-            return [], []
-        with logged(f"source {source.id}: rules"):  # a fault here keeps nothing from listeners
-            if self.store.projects.with_rules(source.id, is_unjudged=True):
-                self.store.database.has_to_compare.set()
-        for release in news:
-            log.info(
-                "release %s/%s %s: %s",
-                source.provider,
-                source.name,
-                release.version,
-                release.change,
-            )
-        return [event for event in recorded.events if event.kind == "release"], news
-
-    def _merged_events(self, source: Source, provider: Provider, new_key: str) -> list[Event]:
-        """Notices for the accounts that track a renamed project under its new name, too."""
-        projects = self.store.projects
-        other_id = self.store.sources.id_of(source.provider, new_key)
-        if not other_id:
-            return []
-        account_ids = {subscriber.account.id for subscriber in projects.subscribers(source.id)}
-        return [
-            merged_event(subscriber, source.name, provider, self._clock(), self._settings)
-            for subscriber in projects.subscribers(other_id)
-            if subscriber.account.id in account_ids
-        ]
-
-    def _renamed(
-        self, provider: Provider, source: Source, listing: Listing
-    ) -> tuple[str, str] | None:
-        """``(name, key)`` of a project that has another name now, or another letter case."""
-        with contextlib.suppress(Invalid):
-            name, key = name_at(provider, listing.name or source.name)
-            is_spelled_otherwise = bool(listing.name) and name != source.name
-            if key != source.key or is_spelled_otherwise:
-                log.info("source %s/%s: renamed to %s", source.provider, source.name, name)
-                return name, key
-        return None
 
 
 # == notifications =============================================================
@@ -31010,7 +31172,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
             self.fetcher,
             self.providers,
             self.settings,
-            self._own_helper,
+            helper=self._own_helper,
             on_turn=self._reload_if_changed,
         )
         self.courier = Courier(self.store, self.fetcher.post, self.settings, kinds=every_kind)

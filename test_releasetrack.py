@@ -606,7 +606,7 @@ class World:
             rt.Fetcher(settings, clock),
             rt.providers_with(settings.provider),
             settings,
-            self.service.helper,
+            helper=self.service.helper,
             clock=clock,
             jitter=lambda: 0.0,
         )
@@ -1353,7 +1353,6 @@ NOT_PLAIN_YET = {
     "providers",
     "readers",
     "rules",
-    "tracker",
     "notifications",
     "forms",
     "pages",
@@ -4899,7 +4898,7 @@ def test_store_of_an_older_form_is_used_as_it_was(tmp_path, forge, name):
             rt.Fetcher(settings),
             rt.providers_with(settings.provider),
             settings,
-            HELPER,
+            helper=HELPER,
             clock=store.database.clock,
         )
         forge.publish("o/r", "1.0", "1.1-rc", "2.0", "2.1")
@@ -5753,7 +5752,11 @@ def test_summary_of_a_source_that_joins_another_is_sent_once(world):
             event
             for subscriber in store.projects.subscribers(source.id)
             for event in rt.release_events(
-                subscriber, news, world.service.providers["github"], NOW, rt.Settings()
+                subscriber,
+                news,
+                world.service.providers["github"],
+                now=NOW,
+                settings=rt.Settings(),
             )
         ]
         assert store.sources.claim([source.id], "me", NOW)
@@ -13441,7 +13444,12 @@ def subscriber_to(*kinds: str, **settings: Any) -> rt.Subscriber:
 
 def events_of(subscriber: rt.Subscriber, news: Any, is_rewritten: bool = False) -> list[rt.Event]:
     return rt.release_events(
-        subscriber, news, rt.PROVIDERS["github"], MONDAY, WITH_MAIL, is_rewritten=is_rewritten
+        subscriber,
+        news,
+        rt.PROVIDERS["github"],
+        now=MONDAY,
+        settings=WITH_MAIL,
+        is_rewritten=is_rewritten,
     )
 
 
@@ -13704,7 +13712,8 @@ def test_tags_rebuilt_together_are_one_message(world, listen):
     wanted = rt.news_for(BLANK, rebuilt, rt.RuleResult(BLANK, ["8", "latest"]))
     for news, told in ((rebuilt, "3 tags were rebuilt: latest, 8.1, 8"), (wanted, "8.1")):
         assert received(
-            rt.release_events(subscriber_to("ntfy"), news, hub, MONDAY, WITH_MAIL), "ntfy"
+            rt.release_events(subscriber_to("ntfy"), news, hub, now=MONDAY, settings=WITH_MAIL),
+            "ntfy",
         ) == [told]
     assert received(events_of(subscriber_to("ntfy"), rebuilt), "ntfy") == [
         "8",
@@ -16005,7 +16014,13 @@ def test_check_interval_of_a_slow_host(world):
         request.url, 200, {}, body if request.url.endswith("/p") else b"[]", request.url
     )
     tracker = rt.Tracker(
-        world.store, fetcher, rt.PROVIDERS, settings, world.service.helper, lambda: now, lambda: 0.0
+        world.store,
+        fetcher,
+        rt.PROVIDERS,
+        settings,
+        helper=world.service.helper,
+        clock=lambda: now,
+        jitter=lambda: 0.0,
     )
     for id_, name, wait in (("artifacthub", "helm/r/p", 3600), ("gitlab", "g/p", 60)):
         source = world.store.projects.add(world.account.id, id_, name, name, {})[1]
@@ -17538,9 +17553,13 @@ def test_repository_that_a_label_names_is_believed_by_dates(
 ):
     """Any two versions in order were enough: 1.0.0 and 1.1.0 are in most repositories, those of base images, too."""
     image, there = dated(tags, tagged), dated(releases, released, has_note=True)
-    noted, state = rt.noted_releases(image, there, ["me/app", "o/app"], False, "address/{}".format)
+    noted, state = rt.noted_releases(
+        image, there, ["me/app", "o/app"], is_sure=False, link_of="address/{}".format
+    )
     assert bool(noted) == is_used and state.startswith("not used") != is_used
-    assert rt.noted_releases(image, there, ["me/app", "o/app"], True, "address/{}".format)[0]
+    assert rt.noted_releases(
+        image, there, ["me/app", "o/app"], is_sure=True, link_of="address/{}".format
+    )[0]
 
 
 class Registry:
@@ -25615,7 +25634,7 @@ def test_a_change_beside_a_check_hides_no_rebuild_of_that(world, between):
         0.0,
         after=after,
         verdicts={
-            hub.id: tracker._verdicts(
+            hub.id: tracker._verdict(
                 world.store.projects.get(world.account.id, hub.id), rt.PROVIDERS["dockerhub"], after
             )
         },
