@@ -12065,7 +12065,7 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
             r"[a-z0-9-]+(?:/[A-Za-z0-9_.-]+){2}", "{site}/packages/{name}", "{page}/{version}",
             versions=SEMVER, normalise=lambda name: name if name.count("/") > 1 else f"helm/{name}",
             auth=lambda token: dict(zip(("X-API-KEY-ID", "X-API-KEY-SECRET"), token.split(":", 1))),
-            pasted=(rf"packages/([^/]+/[^/]+/[^/]+){_REST}",)),
+            pasted=(rf"(?:api/v1/)?packages/([^/]+/[^/]+/[^/]+){_REST}",)),
     Dialect(bitbucket, "workspace/repository", _REPOSITORY, "{site}/2.0/repositories/{name}/refs/tags",
             normalise=lambda name: _without_git(name.lower()), auth=_BEARER,
             pasted=(rf"2\.0/repositories/{_PARTS}{_REST}",)),
@@ -12383,12 +12383,13 @@ PROVIDERS = ProviderTable((row.id, row) for row in (
     _row("cargo", "https://index.crates.io", "cargo", "serde", "crates.io",
          page="https://crates.io/crates/{name}/versions",
          release_page="https://crates.io/crates/{name}/{version}",
-         pasted=(rf"(?:crates\.io|lib\.rs)/crates/{_PART}{_REST}", rf"docs\.rs/(?:crate/)?{_PART}{_REST}")),
+         pasted=(rf"(?:crates\.io|lib\.rs)/crates/{_PART}{_REST}", r"static\.crates\.io/rss/crates/([^/]+)\.xml",
+                 rf"docs\.rs/(?:crate/)?{_PART}{_REST}")),
     _row("codeberg", "https://codeberg.org", "forgejo", "forgejo/forgejo", "Codeberg"),
     _row("cpan", "https://fastapi.metacpan.org", "metacpan", "Mojolicious", "CPAN",
          page="https://metacpan.org/dist/{name}",
          pasted=(r"metacpan\.org/release/[A-Z0-9]+/([^/]+?)-v?[0-9][^/]*" + _REST,
-                 rf"metacpan\.org/(?:dist|release|pod|module)/{_PART}{_REST}")),
+                 rf"metacpan\.org/(?:dist|release|pod|module|feed/distribution)/{_PART}{_REST}")),
     _row("debian-gitlab", "https://salsa.debian.org", "gitlab", "debian/devscripts", "Debian GitLab"),
     _row("dockerhub", "https://hub.docker.com", "dockerhub", "nginx", "Docker Hub",
          pasted=(rf"(?:(?:index\.|registry-1\.)?docker\.io|registry\.hub\.docker\.com)/{_TAGGED}",)),
@@ -12439,11 +12440,11 @@ PROVIDERS = ProviderTable((row.id, row) for row in (
          pasted=(rf"nuget\.org/packages/{_PART}{_REST}",)),
     _row("packagist", "https://repo.packagist.org", "packagist", "monolog/monolog", "Packagist",
          page="https://packagist.org/packages/{name}", release_page="{page}#{version}",
-         pasted=(rf"packagist\.org/packages/{_PARTS}{_REST}",)),
+         pasted=(rf"packagist\.org/packages/{_PARTS}{_REST}", rf"packagist\.org/feeds/package\.{_PARTS}\.rss")),
     _row("pub", "https://pub.dev", "pub", "http", "pub.dev"),
     _row("pypi", "https://api.deps.dev", "depsdev", "bottle", "PyPI",      # spelt as in the index itself
          pattern=DIALECTS["simple"].pattern, normalise=pep503, versions=PEP440,
-         pasted=(rf"(?:pypi\.\w+/(?:project|simple|p)|piwheels\.org/project)/{_PART}{_REST}",)),
+         pasted=(rf"(?:pypi\.\w+/(?:project|simple|p|rss/project)|piwheels\.org/project)/{_PART}{_REST}",)),
     _row("quay", "https://quay.io", "quay", "prometheus/prometheus", "Quay"),
     _row("sourceforge", "https://sourceforge.net", "sourceforge", "sevenzip", "SourceForge", pasted=(
         rf"(?:pr)?downloads\.sourceforge\.net/(?:project/)?{_PART}{_REST}",
@@ -12799,8 +12800,32 @@ def _host_and_path(text: str) -> tuple[str, str]:
     return host, path
 
 
+# What the address of a feed ends in; that of a branch's commits names no releases.
+_FEED_ADDRESS = re.compile(
+    r"https?://(?![^?#]*/commits?[/.])[^?#]+(?:"
+    r"\.(?:atom|rss|rdf)|/(?:[\w-]*(?:feed|rss|atom)[\w-]*|index|releases|tags)\.xml|/(?:feed|rss|atom)/?"
+    r"|[^?#]*\?(?:[^#]*&)?(?:format|type|feed)=(?:atom|rss2?)(?:&[^#]*)?)(?:\?[^#]*)?(?:#.*)?",
+    re.IGNORECASE,
+)
+_CHART_INDEX = re.compile(r"https?://[^?#]+/index\.ya?ml", re.IGNORECASE)
+
+
+def _project_of_address(
+    providers: Mapping[str, Provider], text: str
+) -> tuple[Provider, str] | None:
+    """The project that an address itself is, where that tells whose: of a chart, a feed or a page."""
+    address, _, fragment = text.partition("#")
+    if fragment and _CHART_INDEX.fullmatch(address):
+        return project_named(providers, "helm", text)
+    if _FEED_ADDRESS.fullmatch(text) and (not fragment or "{version}" in fragment):
+        return project_named(providers, "feed", text)
+    if "{version}" in fragment or fragment.startswith("header:"):
+        return project_named(providers, "page", text)
+    return None
+
+
 def project_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, str] | None:
-    """``(provider, name)`` of the project of a page's, image's or repository's address, or of a purl."""
+    """``(provider, name)`` of the project of a page's, feed's, image's or repository's address, or of a purl."""
     text = re.sub("^(?:docker|oci)://", "", text.strip())
     if text[:4].lower() == "pkg:":
         return _project_of_purl(providers, text)
@@ -12811,7 +12836,7 @@ def project_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, 
         scheme = "http" if re.match(r"(?:git\+)?http://", text, re.IGNORECASE) else "https"
         if repository := project_named(providers, "git", f"{scheme}://{host}/{path}"):
             return repository
-    return _image_in(providers, text)
+    return _project_of_address(providers, text) or _image_in(providers, text)
 
 
 # Providers that are called like an official image of Docker.
@@ -12861,6 +12886,27 @@ def likely_providers(providers: Mapping[str, Provider], name: str) -> list[Provi
     return [one[0] for one in itertools.islice(filter(None, found), 8)]
 
 
+def _without_provider(providers: Mapping[str, Provider], text: str, *, is_typed: bool) -> Invalid:
+    """The error of a project that is named without its provider, with what would be right."""
+    shown = text[:NAME_LIMIT]
+    if _CHART_INDEX.fullmatch(text.strip()):
+        words = f"{shown!r} lists the charts of a repository; add # and the name of one of them"
+        return Invalid(Problem("name", words))
+    likely = ", ".join(provider.id for provider in likely_providers(providers, text))
+    hint = f"may be a project of {likely}" if likely else "is not an address that is known here"
+    if likely and re.match("https?://", text.strip(), re.IGNORECASE) and "#" not in text:
+        hint += "; for a page, add # and the text around {version}; for a chart, # and its name"
+    if is_typed and likely:
+        return Invalid(Problem("provider", f"is required: {shown!r} {hint}"))
+    return Invalid(
+        Problem(
+            "provider",
+            "is required, unless the project name is the address of a project's page, such "
+            f"as https://github.com/bottlepy/bottle, or a purl; {shown!r} {hint}",
+        )
+    )
+
+
 def project_at(
     providers: Mapping[str, Provider], id_: str | None, text: str, is_typed: bool = False
 ) -> tuple[Provider, str, str]:
@@ -12878,25 +12924,11 @@ def project_at(
         id_, text = split_provider(providers, id_, text) if id_ is None else (id_, text)
         text = re.sub(r"^([\w.-]+/[\w.-]+)@v?[0-9][\w.+-]*$", r"\1", text.strip())
     if id_ is None:
-        found = project_in(providers, text) or (
-            is_typed and project_named(providers, "github", text)
-        )
+        found = project_in(providers, text)
+        if not found and is_typed and "." not in text.partition("/")[0]:  # else it is a host
+            found = project_named(providers, "github", text)
         if not found:
-            likely = ", ".join(provider.id for provider in likely_providers(providers, text))
-            hint = (
-                f"may be a project of {likely}"
-                if likely
-                else "is not an address that is known here"
-            )
-            if is_typed and likely:
-                raise Invalid(Problem("provider", f"is required: {text[:NAME_LIMIT]!r} {hint}"))
-            raise Invalid(
-                Problem(
-                    "provider",
-                    "is required, unless the project name is the address of a project's page, such "
-                    f"as https://github.com/bottlepy/bottle, or a purl; {text[:NAME_LIMIT]!r} {hint}",
-                )
-            )
+            raise _without_provider(providers, text, is_typed=is_typed)
         return (*found, name_at(*found)[1])
     if id_ not in providers:
         all_there_are = (
@@ -14587,28 +14619,43 @@ def _yarn(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
             )
 
 
+# Feeds of releases, in a forge of whatever host and at registries of packages.
+_FEED_OF_FORGE = re.compile(
+    r"(?>https?://[^?#]+?/(?:releases|tags|commits|refs)(?=[/.?]))[^?#]*"
+    r"(?:\.(?:atom|rss)|/rss\.xml|\?(?:[^#]*&)?format=atom)"
+)
+_FEED_OF_REGISTRY = re.compile(
+    r"https?://[^/?#]+/(?:rss/project/[^/?#]+/releases\.xml|rss/crates/[^/?#]+\.xml|gems/[^/?#]+/versions\.atom"
+    r"|feeds/package\.[^/?#]+/[^/?#]+\.rss|packages/[^/?#]+/(?:feed\.atom|atom\.xml)|crates/[^/?#]+/versions\.atom"
+    r"|dist/[^/?#]+/releases\.rss|feed/distribution/[^/?#]+|projects/[^/?#]+/rss"
+    r"|api/v1/packages/[^/?#]+/[^/?#]+/[^/?#]+/feed/rss)(?:[?#].*)?"
+)
+
+
 def _opml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """The feeds of releases among those of a feed reader, with their folders: http://opml.org/spec2.opml"""
-    folders, found = [""], dict[str, list[str]]()
+    """The feeds of releases among those of a feed reader, with their folders: http://opml.org/spec2.opml
+    Those of an export of ours are; it calls a project that is itself a feed by its name."""
+    folders, tags_of = [""], dict[str, list[str]]()
+    is_own = "<head><title>releasetrack</title>" in text[:1000]
     for is_end, tag, is_empty in re.findall(r"<(/?)outline\b([^<>]*?)(/?)>", text):
         about = {key: html.unescape(value) for key, value in re.findall(r'\b(\w+)="([^"]*)"', tag)}
+        address, title = about.get("xmlUrl", ""), about.get("text", "")
         if is_end:
             folders = folders[:-1] or [""]
-        elif address := about.get("xmlUrl"):
-            found.setdefault(address, []).append(folders[-1])
+        elif address:
+            is_named = is_own and title.partition("#")[0] == address
+            tags_of.setdefault(title if is_named else address, []).append(folders[-1])
         if not is_end and not is_empty:
-            folders.append(folders[-1] if "xmlUrl" in about else about.get("text", ""))
-    for address, names in found.items():
-        is_of_releases = re.match(
-            r"(?>https?://[^?#]+?/(?:releases|tags|commits)(?=[/.?]))[^?#]*"
-            r"(?:\.(?:atom|rss)|\?format=atom)",
-            address,
-        )
+            folders.append(folders[-1] if address else title)
+    for address, tags in tags_of.items():
+        is_of_releases = _FEED_OF_FORGE.match(address) or _FEED_OF_REGISTRY.fullmatch(address)
+        is_feed = is_own and not is_of_releases
         yield Pin(
             address,
-            service=names[0],
-            options=drop_empty(tags=[*filter(None, dict.fromkeys(names))]),
-            reason="" if is_of_releases else "no feed of releases",
+            service=tags[0],
+            provider="feed" if is_feed else "",
+            options=drop_empty(tags=[*filter(None, dict.fromkeys(tags))]),
+            reason="" if is_of_releases or is_feed else "no feed of releases",
         )
 
 

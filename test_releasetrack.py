@@ -10088,6 +10088,16 @@ PASTED = [
         ("openvsx", "redhat.java", "https://open-vsx.org/extension/redhat/java"),
         ("videolan-gitlab", "videolan/vlc", "https://code.videolan.org/videolan/vlc"),
         ("wordpress", "akismet", "https://wordpress.org/plugins/akismet/#developers"),
+        # feeds of registries
+        ("pypi", "bottle", "https://pypi.example/rss/project/bottle/releases.xml"),
+        ("cargo", "serde", "https://static.crates.io/rss/crates/serde.xml"),
+        ("packagist", "a/b", "https://packagist.org/feeds/package.a/b.rss"),
+        ("cpan", "XML-Simple", "https://metacpan.org/feed/distribution/XML-Simple"),
+        (
+            "artifacthub",
+            "helm/cert-manager/cert-manager",
+            "https://artifacthub.io/api/v1/packages/helm/cert-manager/cert-manager/feed/rss",
+        ),
         ("ubuntu", "curl", "https://launchpad.net/ubuntu/+source/curl/8.5.0"),
         (
             "yarn",
@@ -10404,6 +10414,36 @@ def test_project_at_takes_provider_and_name_or_address():
             "codeberg.org/forgejo/forgejo",
             ("codeberg", "forgejo/forgejo", "forgejo/forgejo"),
         ),
+        # what an address alone tells
+        *(
+            (
+                asking,
+                f"https://own.example/{path}",
+                (id_, f"https://own.example/{path}", f"own.example/{path}"),
+            )
+            for asking in ("typed", None)
+            for id_, path in (
+                ("feed", "o/p/releases.atom"),
+                ("feed", "o/p/releases.rss"),
+                ("feed", "o/p/tags.rss"),
+                ("feed", "g/s/p/-/tags?format=atom"),
+                ("feed", "feed.xml"),
+                ("feed", "blog/index.xml"),
+                ("feed", "blog/news-feed.xml"),
+                ("feed", "feed"),
+                ("feed", "?feed=rss2"),
+                ("feed", "feed.xml#Release {version} is out"),
+                ("page", "download/#name-{version}.tar"),
+                ("page", "file#header:Last-Modified"),
+                ("helm", "charts/index.yaml#web"),
+            )
+        ),
+        ("typed", "https://own.example/charts/index.yaml", "add # and the name of one"),
+        (None, "https://own.example/charts/index.yml", "add # and the name of one"),
+        ("typed", "https://own.example/charts", "feed, git.*# and the text around .*for a chart"),
+        (None, "https://own.example/o/p/commits/main.atom", "provider is required.*feed, git"),
+        ("typed", "https://own.example/sitemap.xml", "feed, git.*# and the text around"),
+        ("typed", "own.example/download", "may be a project of"),
         ("typed", "golang.org/x/text", "may be a project of .*go, image"),
         ("typed", "xpkg.example/a/b", "may be a project of .*image"),
         ("typed", "com.google.guava:guava", "may be a project of maven"),
@@ -26892,6 +26932,64 @@ def test_export_is_a_file_for_who_is_signed_in(world):
     assert "o/app" in {project["name"] for project in answer.json["projects"]}
     stranger = Visitor(world, "").ask("GET", "/account/export")
     assert stranger.status_int == 303 and "Content-Disposition" not in stranger.headers
+
+
+OWN_FORGES = [
+    ("own", "forgejo", "https://forge.example.org"),
+    ("lab", "gitlab", "https://lab.example.org/git"),
+]
+
+
+@pytest.mark.parametrize(
+    "address, wanted",
+    [
+        ("https://forge.example.org/o/p/releases.rss", "own/o/p"),
+        ("https://forge.example.org/o/p/tags.atom", "own/o/p"),
+        ("https://lab.example.org/git/g/s/p/-/tags?format=atom", "lab/g/s/p"),
+        ("https://lab.example.org/git/g/p/-/tags?feed_token=x&format=atom", "lab/g/p"),
+        ("https://other.example/o/p/releases.atom", "feed/https://other.example/o/p/releases.atom"),
+        (
+            "https://other.example/o/p/-/tags?format=atom",
+            "feed/https://other.example/o/p/-/tags?format=atom",
+        ),
+        (
+            "https://other.example/git/o/p/releases.rss",
+            "feed/https://other.example/git/o/p/releases.rss",
+        ),
+        ("https://git.sr.ht/~o/p/refs/rss.xml", "sourcehut/~o/p"),
+        ("https://pypi.example/rss/project/bottle/releases.xml", "pypi/bottle"),
+        ("https://rubygems.org/gems/rails/versions.atom", "gems/rails"),
+        ("https://static.crates.io/rss/crates/serde.xml", "cargo/serde"),
+        ("https://packagist.org/feeds/package.a/b.rss", "packagist/a/b"),
+        ("https://www.nuget.org/packages/A.Json/atom.xml", "nuget/A.Json"),
+        ("https://sourceforge.net/projects/sevenzip/rss?path=/7-Zip", "sourceforge/sevenzip"),
+        ("https://other.example/o/p/commits/main.atom", ""),
+        ("https://other.example/feed.xml", ""),
+        ("https://github.com/o.atom", ""),
+        ("https://github.com/o/p/discussions.atom", ""),
+        ("https://lab.example.org/git/g/p/-/issues.atom", ""),
+        ("https://sourceforge.net/p/sevenzip/news/feed", ""),
+    ],
+)
+def test_feeds_of_releases_become_projects(address, wanted):
+    providers = rt.providers_with(OWN_FORGES)
+    text = f'<opml><outline text="F"><outline xmlUrl="{html.escape(address)}"/></outline></opml>'
+    (row,) = rt.scan_rows(providers, {}, [("", pin) for pin in rt.pins_in("", text, {})])
+    assert (f"{row.provider.id}/{row.name}" if row.provider else "") == wanted
+    assert bool(row.reason) == (not wanted)
+
+
+def test_exported_feeds_are_imported_as_the_projects_that_they_are_of(world):
+    names = {"https://blog.example.org/feed.xml#Release {version} is out", "https://b.example/news"}
+    for name in names:
+        world.track("feed", name, release("1.0"))
+    world.track("github", "o/p", release("1.0"))
+    text = world.visitor().get("/account/export?format=opml").text
+    rows = rt.scan_rows(rt.PROVIDERS, {}, [("", pin) for pin in rt.pins_in("feeds.opml", text, {})])
+    assert {(row.provider and row.provider.id, row.name, row.reason) for row in rows} == {
+        ("github", "o/p", ""),
+        *(("feed", name, "") for name in names),
+    }
 
 
 def test_apply_makes_a_file_true_and_changes_nothing_else(world, tmp_path, monkeypatch):
