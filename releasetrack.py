@@ -10252,9 +10252,8 @@ class ProjectRef(Value):
 
 class Listing(Value):
     releases: Sequence[ListedRelease]
-    cache_validator: Answer | None = (
-        None  # the answer whose 304 next time means that nothing is new
-    )
+    # The answer whose 304 next time means that nothing is new.
+    cache_validator: Answer | None = None
     is_window: bool = False  # only the newest: what is older than everything known is no news
     name: str | None = None  # the project's present name there, if that is another
     # The kinds of content id of which all that there is is listed, so that what is not is gone. None: of a
@@ -10278,6 +10277,7 @@ Exchange = Generator[Request, Answer, Any]
 # What a dialect raises over an answer of another shape.
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 _UNAVAILABLE = (403, 404)  # one list of a project that may have another
+_ANY_ERROR = range(400, 600)  # of what a listing can do without
 _DOCUMENT_LIMIT = 2 * MIB  # of an image's manifest and configuration, a go.mod, a module's list
 _REQUEST_LIMIT = 300  # of one check
 _PAGES_LIMIT = 10  # of one list, where its newest come first
@@ -10296,7 +10296,10 @@ def make_release(
     content: tuple[str, Any] = ("", None),
     original: str = "",
 ) -> ListedRelease:
-    """A release of what a dialect read. ``content``: its id, by kind. Raises TypeError, ValueError."""
+    """A release of what a dialect read.
+
+    ``content``: the kind of its content id, and the id. Raises TypeError, ValueError.
+    """
     if not isinstance(version, str):
         raise TypeError(f"a version is {version!r:.40}, not text")
     message = (message or "")[:NOTE_LIMIT]
@@ -10324,69 +10327,77 @@ def _tag(entry: Any, date: str | None, commit: str | None, url: str = "") -> Lis
     )
 
 
-def _image(
-    project: ProjectRef,
-    tag: str,
-    date: str | None,
-    digest: str | None,
-    platforms: Iterable[str | None] = (),
-) -> ListedRelease | None:
-    if is_left_out(tag, project.installed):
-        return None
-    parts = [one[:19] for one in platforms if one] if digest and tag in project.installed else []
-    return make_release(tag, date, content=("digest", " ".join([digest or "", *parts])))
+_NEXT_LINK = re.compile(r"<([^<>]*)>[^<]*;\s*rel=\"?next\b", re.IGNORECASE)
 
 
 def next_page(answer: Answer, named_in_body: str | None = None) -> str | None:
-    """The address of the next page, by the body or the Link header (RFC 8288), always on the host that was
-    asked: the token goes only there. Of a link elsewhere, as of a server behind a proxy, the query counts."""
-    found = re.search(
-        r"<([^<>]*)>[^<]*;\s*rel=\"?next\b", answer.headers.get("link", ""), re.IGNORECASE
-    )
-    link = named_in_body or (found[1] if found else "")
-    url, asked = urlsplit(urljoin(answer.url, link)), urlsplit(answer.asked)
-    if url[:2] != asked[:2]:
-        url = asked._replace(query=url.query)
+    """The address of the next page, by the body or the Link header (RFC 8288).
+
+    It is always on the host that was asked: the token goes only there. Of a link elsewhere, as of a server
+    behind a proxy, the query counts.
+    """
+    header = _NEXT_LINK.search(answer.headers.get("link", ""))
+    link = named_in_body or (header[1] if header else "")
+    asked_url = urlsplit(answer.asked)
+    url = urlsplit(urljoin(answer.url, link))
+    if url[:2] != asked_url[:2]:
+        url = asked_url._replace(query=url.query)
     return url.geturl() if link and url.query else None
 
 
+class _PageForm(NamedTuple):
+    """How the pages of a list are read: each is the list itself, or an object with the list in it."""
+
+    release_of: Callable[[Any], ListedRelease | None]  # of an entry; None where it is no release
+    within: str = ""  # the member that is the list; "": a page is the list
+    # The address of the next page, as an object names it.
+    next_of: Callable[[Any], str | None] = lambda page: page.get("next")
+
+    def entries(self, page: Any) -> list[Any]:
+        return _expect_list(page[self.within] if self.within else page)
+
+    def next_url(self, answer: Answer, page: Any) -> str:
+        """The address of the page behind this one; "" behind the last."""
+        named_in_body = self.next_of(page) if self.within else None
+        return next_page(answer, named_in_body) or ""
+
+
 def _pages(
-    project: ProjectRef,
-    request: Request,
-    release_of: Callable[[Any], ListedRelease | None],
-    within: str = "",
-    is_sorted: bool = True,
-    next_of: Callable[[Any], str | None] = lambda page: page.get("next"),
+    project: ProjectRef, request: Request, form: _PageForm, *, is_sorted: bool = True
 ) -> Exchange:
     """The listing of page after page, at most ten, until one has nothing new and nothing is missing.
 
-    ``within``: the list in an object, where ``next_of`` finds the next page. A known release with another
-    content id, a rebuild, is new. Where pages are left that were not read, nothing is said to be gone. Where
-    the last page of a check has news, too, as after a rebuild of many tags, the next check reads on there.
+    A known release with another content id, a rebuild, is new. Where pages are left that were not read,
+    nothing is said to be gone. Where the last page of a check has news, too, as after a rebuild of many tags,
+    the next check reads on there.
     """
-    url, rest = request.url, _Rest(project, request.url, is_used=is_sorted)
-    first, releases, size = None, list[ListedRelease](), 0
+    url = request.url
+    unread = _UnreadPages(project, url, is_used=is_sorted)
+    validator: Answer | None = None  # the first page
+    releases = list[ListedRelease]()
+    size = 0
     for _ in range(_PAGES_LIMIT):
         answer = yield dataclasses.replace(request, url=url)
-        first = first or answer
+        validator = validator or answer
         if answer.status in _UNAVAILABLE:
-            return Listing(releases, first, complete_kinds=())
+            return Listing(releases, validator, complete_kinds=())
         page = answer.json()
-        found = _readable(release_of, _expect_list(page[within] if within else page))
-        releases, size = [*releases, *found], size + len(answer.body)
-        url = next_page(answer, next_of(page) if within else None) or ""
-        if url and is_sorted and found and rest.has_enough(releases, found):
-            url = rest.take()
+        on_page = _readable(form.release_of, form.entries(page))
+        releases += on_page
+        size += len(answer.body)
+        url = form.next_url(answer, page)
+        if url and is_sorted and on_page and unread.has_enough(releases, on_page):
+            url = unread.take()
             if not url:
-                return Listing(releases, first, complete_kinds=())
+                return Listing(releases, validator, complete_kinds=())
         if not url or size > _READ_LIMIT:
             break
-    if url and rest.leave(url):
-        first = None  # else the next check may end with "not modified"
-    return Listing(releases, first, complete_kinds=() if url or rest.is_taken else None)
+    if url and unread.leave(url):
+        validator = None  # else the next check may end with "not modified"
+    return Listing(releases, validator, complete_kinds=() if url or unread.is_taken else None)
 
 
-class _Rest:
+class _UnreadPages:
     """Which pages of a sorted list a check reads beyond those with what is new.
 
     It reads on where the one before ended in the midst of what was new; and, once, where something is missing
@@ -10394,40 +10405,44 @@ class _Rest:
     """
 
     def __init__(self, project: ProjectRef, url: str, *, is_used: bool) -> None:
-        self._project, self._name = project, f"rest of {url}"
-        self._missing_name, self._is_looking = f"missing in {url}", False
+        self._project = project
         self._is_used = is_used
-        self._url = project.memory.pop(self._name, "")
+        self._next_key = f"rest of {url}"
+        self._missing_key = f"missing in {url}"
+        self._is_looking_for_missing = False
+        self._url = project.memory.pop(self._next_key, "")
         self.is_taken = False
 
     def has_enough(
         self, releases: Sequence[ListedRelease], last_page: Sequence[ListedRelease]
     ) -> bool:
+        """Whether the page behind the last one need not be read."""
         if not _has_nothing_new(self._project, last_page):
             return False
         if self.is_taken:  # pages in between were not read
             return True
         missing = _missing(self._project, releases)
-        if self._is_looking or not missing:
+        if self._is_looking_for_missing or not missing:
             return not missing
-        if self._project.memory.get(self._missing_name) == missing:
+        if self._project.memory.get(self._missing_key) == missing:
             return True
-        self._project.memory[self._missing_name] = missing
-        self._is_looking = True
+        self._project.memory[self._missing_key] = missing
+        self._is_looking_for_missing = True
         return False
 
     def take(self) -> str:
         """The address to go on at; "" if there is none."""
-        url, self._url = self._url, ""
+        url = self._url
+        self._url = ""
         self.is_taken = self.is_taken or bool(url)
         return url
 
     def leave(self, url: str) -> bool:
-        """Keep an address for the next check, where that is of use."""
+        """Keep an address for the next check, where that is of use; returns whether it is."""
         # What is known is read here at the earliest: a check that finds nothing new does without.
         if not self._is_used or not self._project.known:
             return False
-        self._project.memory[self._name] = url
+        self._project.memory[self._next_key] = url
         return True
 
 
@@ -10440,12 +10455,15 @@ def _has_nothing_new(project: ProjectRef, page: Sequence[ListedRelease]) -> bool
 
 
 def _missing(project: ProjectRef, releases: Sequence[ListedRelease]) -> str:
-    """The known versions that should stand on pages that were read, by their dates: they are gone, or pages
-    are in another order than that of dates. The rest of the list says which; it is read for that once."""
-    listed, kinds = {release.version for release in releases}, set[str]()
+    """The known versions that should stand on pages that were read, by their dates, with blanks between.
+
+    They are gone, or pages are in another order than that of dates. The rest of the list says which; it is
+    read for that once.
+    """
+    listed = {release.version for release in releases}
+    kinds = {release.content_kind for release in releases}
     dates = list[str]()
     for release in releases:
-        kinds.add(release.content_kind)
         before = project.known.get(release.version)
         # Of a tag that is rebuilt that of the last push, by which lists are sorted: the first is older.
         date = release.date or (before.date if before else None)
@@ -10453,10 +10471,11 @@ def _missing(project: ProjectRef, releases: Sequence[ListedRelease]) -> str:
             dates.append(date)
     if not dates:
         return ""
+    earliest = min(dates)
     missing = [
         version
         for version, before in project.known.items()
-        if _should_be_listed(before, min(dates), kinds) and version not in listed
+        if version not in listed and _should_be_listed(before, earliest, kinds)
     ]
     return " ".join(sorted(missing))
 
@@ -10470,13 +10489,17 @@ def _readable(
     release_of: Callable[[Any], ListedRelease | None], entries: Sequence[Any]
 ) -> list[ListedRelease]:
     """The releases of the entries that can be read. Raises what the first raises if none can."""
-    found = list[ListedRelease | None]()
+    releases = list[ListedRelease]()
+    has_read_any = False
     for entry in entries:
-        with contextlib.suppress(*UNREADABLE):  # not kept: an error holds all that was read
-            found.append(release_of(entry))
-    if entries and not found:
+        with contextlib.suppress(*UNREADABLE):  # not held: an error holds all that was read
+            release = release_of(entry)
+            has_read_any = True
+            if release:
+                releases.append(release)
+    if entries and not has_read_any:
         release_of(entries[0])
-    return list(filter(None, found))
+    return releases
 
 
 def _expect_list(value: Any) -> list[Any]:
@@ -10491,11 +10514,13 @@ def _renamed_to(releases: Answer, headers: Mapping[str, str]) -> Exchange:
     """The new name of a project whose list of releases its host redirects to its own address, else None."""
     if releases.url == releases.asked or urlsplit(releases.url)[:2] != urlsplit(releases.asked)[:2]:
         return None
-    about = yield Request(
-        releases.url.partition("/releases?")[0], headers, accept_statuses=_UNAVAILABLE
-    )
-    found = about.json() if about.status == 200 else {}
-    return pick(str, found, "full_name") or pick(str, found, "path_with_namespace") or None
+    url = releases.url.partition("/releases?")[0]
+    answer = yield Request(url, headers, accept_statuses=_UNAVAILABLE)
+    if answer.status != 200:
+        return None
+    repository = answer.json()
+    name = pick(str, repository, "full_name") or pick(str, repository, "path_with_namespace")
+    return name or None
 
 
 def _spelled(project: ProjectRef, pages: Iterable[str]) -> str | None:
@@ -10512,103 +10537,139 @@ def _pages_of(releases: Iterable[ListedRelease]) -> list[str]:
     return [release.note.url for release in releases if release.note and release.note.url]
 
 
+class _Placed(NamedTuple):
+    """Where a version stands among those of its repository."""
+
+    family: Hashable  # versions of one family can be compared
+    order: VersionOrder
+    is_plain: bool  # numbers without a name: 1.2, not "nightly" or "tool-1.2"
+    is_final: bool
+
+
+def _placed(release: ListedRelease, rules: VersionRules) -> _Placed:
+    parts = rules.parts(release.version)
+    is_prerelease = release.is_prerelease or GENERIC.is_prerelease(release.version)
+    return _Placed(
+        parts.family,
+        rules.order(release.version),
+        is_plain=bool(parts.numbers) and not parts.name,
+        is_final=not is_prerelease,
+    )
+
+
 def _above(
     project: ProjectRef, releases: Sequence[ListedRelease], tags: Sequence[ListedRelease]
 ) -> list[ListedRelease]:
-    """The tags without a release that are above the newest final release of their kind of name, if one of
-    them is final. Where no final release is a plain version, as of "nightly" alone, all tags that are."""
+    """The tags without a release that are above the newest final release of their kind of name.
+
+    None, if none of them is final. Where no final release is a plain version, as of "nightly" alone, all tags
+    that are.
+    """
     released = {release.version for release in releases}
     unreleased = [tag for tag in tags if tag.version not in released]
     if not unreleased:
         return []
     rules = GENERIC.of(project.name)
-
-    def placed(release: ListedRelease) -> tuple[Any, VersionOrder, bool]:
-        parts = rules.parts(release.version)
-        return parts.family, rules.order(release.version), bool(parts.numbers) and not parts.name
-
-    def is_final(release: ListedRelease) -> bool:
-        return not (release.is_prerelease or GENERIC.is_prerelease(release.version))
-
-    finals = sorted(map(placed, filter(is_final, releases)), key=lambda one: one[1])
-    highest, has_plain = (
-        {family: order for family, order, _ in finals},
-        any(plain for *_, plain in finals),
-    )
-    found = list[ListedRelease]()
+    highest = dict[Hashable, VersionOrder]()  # by family
+    has_plain = False
+    for release in releases:
+        placed = _placed(release, rules)
+        if placed.is_final:
+            highest[placed.family] = max(placed.order, highest.get(placed.family, placed.order))
+            has_plain = has_plain or placed.is_plain
+    above = list[ListedRelease]()
+    has_final = False
     for tag in unreleased:
-        family, order, is_plain = placed(tag)
-        if family in highest:
-            is_above = order > highest[family]
+        placed = _placed(tag, rules)
+        if placed.family in highest:
+            is_above = placed.order > highest[placed.family]
         else:
-            is_above = is_plain and not has_plain and is_final(tag)
+            is_above = placed.is_plain and placed.is_final and not has_plain
         if is_above:
-            found.append(tag)
-    return found if any(map(is_final, found)) else []
+            above.append(tag)
+            has_final = has_final or placed.is_final
+    return above if has_final else []
 
 
-def _releases_or_tags(
-    project: ProjectRef,
-    releases_url: str,
-    tags_url: str,
-    release_of: Callable[[Any], ListedRelease | None],
-    tag_of: Callable[[Any], ListedRelease],
-    headers: Mapping[str, str],
-    newest: Exchange | None = None,
-) -> Exchange:
-    """The listing of a repository's releases with the tags above them, or of its tags where it has none.
-    ``newest``: a feed of the newest tags, where pages of tags are in no order."""
-    request = Request(releases_url, headers, accept_statuses=_UNAVAILABLE)
-    listing = yield from _pages(project, request, release_of)
+class _Lists(NamedTuple):
+    """The lists that a forge has of a repository."""
+
+    releases_url: str
+    tags_url: str
+    release_of: Callable[[Any], ListedRelease | None]
+    tag_of: Callable[[Any], ListedRelease]
+    headers: Mapping[str, str]
+    newest_tags: Exchange | None = None  # their feed, where pages of tags are in no order
+
+
+def _releases_or_tags(project: ProjectRef, lists: _Lists) -> Exchange:
+    """The listing of a repository's releases with the tags above them, or of its tags where it has none."""
+    request = Request(lists.releases_url, lists.headers, accept_statuses=_UNAVAILABLE)
+    listing = yield from _pages(project, request, _PageForm(lists.release_of))
     answer = listing.cache_validator
-    moved = yield from _renamed_to(answer, headers)
+    renamed = yield from _renamed_to(answer, lists.headers)
     if listing.releases:
-        beside = yield from _tags_beside(project, tags_url, tag_of, headers, newest)
-        above = _above(project, listing.releases, beside.releases)
-        kinds = ["published"] if listing.has_all_of("published") else []
-        return Listing(
-            [*listing.releases, *above],
-            # The ETag of the releases says nothing about the tags; where there are some, both are read.
-            None if above else answer,
-            is_window=True,
-            name=moved or _spelled(project, _pages_of(listing.releases)),
-            complete_kinds=[*kinds, *beside.complete_kinds],
-            tags={tag.version for tag in beside.releases},
-        )
-    # Tags may be missing where there is a list of releases, though an empty one.
-    request = Request(
-        tags_url, headers, accept_statuses=_UNAVAILABLE if answer.status == 200 else ()
-    )
-    listing = yield from _pages(project, request, tag_of, is_sorted=newest is None)
-    if answer.status != 200 and any(  # its tags would all be news
-        before.content_kind == "published" for before in project.known.values()
-    ):
-        raise ProviderError(f"{project.provider} no longer shows the releases of {project.name}")
-    return dataclasses.replace(
-        listing, name=moved or _spelled(project, _pages_of(listing.releases))
+        spelled = _spelled(project, _pages_of(listing.releases))
+        listing = yield from _with_tags_above(project, lists, listing)
+    else:
+        listing = yield from _tags_alone(project, lists, has_releases=answer.status == 200)
+        spelled = _spelled(project, _pages_of(listing.releases))
+    return dataclasses.replace(listing, name=renamed or spelled)
+
+
+def _with_tags_above(project: ProjectRef, lists: _Lists, listing: Listing) -> Exchange:
+    """The listing of a repository's releases, with the tags above them."""
+    beside = yield from _tags_beside(project, lists)
+    above = _above(project, listing.releases, beside.releases)
+    kinds = ["published"] if listing.has_all_of("published") else []
+    return Listing(
+        [*listing.releases, *above],
+        # The ETag of the releases says nothing about the tags; where there are some, both are read.
+        None if above else listing.cache_validator,
+        is_window=True,
+        complete_kinds=[*kinds, *beside.complete_kinds],
+        tags={tag.version for tag in beside.releases},
     )
 
 
-def _tags_beside(
-    project: ProjectRef,
-    url: str,
-    tag_of: Callable[[Any], ListedRelease],
-    headers: Mapping[str, str],
-    newest: Exchange | None,
-) -> Exchange:
-    """A listing of a repository's first page of tags, of those of the feed ``newest`` where there are more."""
-    request = Request(url, headers, accept_statuses=(401, *_UNAVAILABLE))
-    page = None if "tags" in project.memory else (yield request)
-    has_more = page is None or next_page(page) is not None
+def _tags_beside(project: ProjectRef, lists: _Lists) -> Exchange:
+    """A listing of a repository's first page of tags, of those of their feed where there are more."""
     tags = list[ListedRelease]()
-    is_read = page is not None and page.status == 200
-    if page and is_read:
-        tags = _readable(tag_of, _expect_list(page.json()))
-    if newest and has_more:
-        found = (yield from newest).releases
-        project.memory.update({"tags": "of the feed"} if found else {})
-        tags = [*found, *tags]
-    return Listing(tags, complete_kinds=["commit"] if is_read and not has_more else [])
+    has_more = True
+    is_read = False
+    if "tags" not in project.memory:
+        page = yield Request(lists.tags_url, lists.headers, accept_statuses=(401, *_UNAVAILABLE))
+        has_more = next_page(page) is not None
+        is_read = page.status == 200
+        if is_read:
+            tags = _readable(lists.tag_of, _expect_list(page.json()))
+    if lists.newest_tags and has_more:
+        newest = (yield from lists.newest_tags).releases
+        if newest:
+            project.memory["tags"] = "of the feed"
+        tags = [*newest, *tags]
+    is_whole = is_read and not has_more
+    return Listing(tags, complete_kinds=["commit"] if is_whole else [])
+
+
+def _had_releases(project: ProjectRef) -> bool:
+    return any(before.content_kind == "published" for before in project.known.values())
+
+
+def _tags_alone(project: ProjectRef, lists: _Lists, *, has_releases: bool) -> Exchange:
+    """The listing of the tags of a repository without releases.
+
+    ``has_releases``: it has a list of releases, though an empty one; then tags may be missing.
+    """
+    request = Request(
+        lists.tags_url, lists.headers, accept_statuses=_UNAVAILABLE if has_releases else ()
+    )
+    listing = yield from _pages(
+        project, request, _PageForm(lists.tag_of), is_sorted=lists.newest_tags is None
+    )
+    if not has_releases and _had_releases(project):  # its tags would all be news
+        raise ProviderError(f"{project.provider} no longer shows the releases of {project.name}")
+    return listing
 
 
 def _published(entry: Any, url: str = "") -> ListedRelease | None:
@@ -10632,9 +10693,11 @@ def _published(entry: Any, url: str = "") -> ListedRelease | None:
 def _any_date(text: str) -> str | None:
     """A date as services write it: ISO 8601, RFC 822, a day, (milli)seconds since the epoch; else None."""
     if re.fullmatch("[0-9]{9,13}", text):
-        return timestamp(int(text) / (1000 if len(text) > 11 else 1))
+        is_in_milliseconds = len(text) > 11
+        return timestamp(int(text) / (1000 if is_in_milliseconds else 1))
+    is_day = len(text) == 10
     with contextlib.suppress(ValueError, OverflowError):
-        return utc(f"{text}T00:00:00Z" if len(text) == 10 else text or None)
+        return utc(f"{text}T00:00:00Z" if is_day else text or None)
     with contextlib.suppress(ValueError, TypeError, IndexError, OverflowError):
         return utc(email.utils.parsedate_to_datetime(text).isoformat())
     return None
@@ -10643,6 +10706,15 @@ def _any_date(text: str) -> str | None:
 _ENCODING = re.compile(
     rb"(?i)<\?xml[^<>]{0,200}encoding=[\"']((?:iso|latin|mac|win|cp|gb|big5|shift|euc|koi8|ks_c)[\w-]{1,25})"
 )
+# CDATA, of which the first group is the text; comments, instructions and definitions, of which it is none.
+_CDATA_OR_COMMENT = re.compile(
+    r"<!\[CDATA\[(.*?)(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)|<\?[^<>]*>|"
+    r"<!DOCTYPE[^<>\[]*+(?:\[.*?(?:\]\s*>|\Z)|>)?",
+    re.DOTALL,
+)
+_FEED_BEGIN = re.compile(r"<(?:\w+:)?(?:feed|RDF|rss\b[^<>]*>\s*<channel)(?![\w.-])")
+_FEED_END = re.compile(r"</(?:[\w.-]+:)?(?:feed|RDF|rss)\s*>")
+_ENTRY_TAG = re.compile(r"</?(?:[\w.-]++:)?(?:item|entry)(?:\s[^<>]*)?(?<!/)>")
 # An element of a feed's entry, without its prefix, up to the next tag of the same name; some have titles too.
 _ELEMENT = re.compile(
     r"<(?:[\w.-]++:)?(title|link|pubDate|published|date|updated|content|encoded|description|summary|source|"
@@ -10650,221 +10722,295 @@ _ELEMENT = re.compile(
 )
 
 
-def _xml_text(body: bytes | bytearray) -> str:
-    """The first 2 MiB of XML in whatever encoding, its data escaped, without comments, controls, definitions.
-    Raises LookupError for an unknown encoding."""
+def _encoding_of(body: bytes | bytearray) -> str:
+    """The encoding of XML, in small letters, as its first bytes or its declaration say."""
+    if body[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
     declared = _ENCODING.search(body, 0, KIB)
     name = declared[1].decode().lower() if declared else "utf-8"
-    name = "utf-16" if body[:2] in (b"\xff\xfe", b"\xfe\xff") else name
-    name = "gb18030" if name == "gb2312" else name  # mostly its successor
-    text = UNSTORABLE.sub("", body[: 2 * MIB].decode(name, "replace"))
-    return re.sub(
-        r"<!\[CDATA\[(.*?)(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)|<\?[^<>]*>|"
-        r"<!DOCTYPE[^<>\[]*+(?:\[.*?(?:\]\s*>|\Z)|>)?",
-        lambda part: html.escape(part[1] or "", quote=False),
-        text,
-        flags=re.DOTALL,
-    )
+    return "gb18030" if name == "gb2312" else name  # mostly its successor
 
 
-def _feed_entries(answer: Answer, is_loose: bool = False) -> list[dict[str, Any]]:
-    """The entries of an Atom or RSS feed, well-formed or not, as arguments of make_release(). ``is_loose``:
-    without a date, too, of JSON (https://www.jsonfeed.org), of a part. Raises ValueError, LookupError."""
-    if is_loose and answer.body[:200].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
-        return [
-            {
-                "title": one.get("title") or "",
-                "url": urljoin(answer.url, one.get("url") or ""),
-                "date": _any_date(one.get("date_published") or one.get("date_modified") or ""),
-                "message": one.get("content_html") or preformatted(one.get("content_text") or ""),
-            }
-            for one in _expect_list(answer.json()["items"])
-        ]
-    text, entries = _xml_text(answer.body), list[dict[str, Any]]()
-    if not re.search(r"<(?:\w+:)?(?:feed|RDF|rss\b[^<>]*>\s*<channel)(?![\w.-])", text[: 64 * KIB]):
-        raise ValueError("it answered no feed")
-    if not (
-        is_loose
-        or re.search(r"</(?:[\w.-]+:)?(?:feed|RDF|rss)\s*>", text[-KIB:])
-        or len(text) > MIB
-    ):
+def _xml_text(body: bytes | bytearray) -> str:
+    """The first 2 MiB of XML in whatever encoding, its data escaped, without comments, controls, definitions.
+
+    Raises LookupError for an unknown encoding.
+    """
+    text = UNSTORABLE.sub("", body[: 2 * MIB].decode(_encoding_of(body), "replace"))
+    return _CDATA_OR_COMMENT.sub(lambda part: html.escape(part[1] or "", quote=False), text)
+
+
+class _FeedEntry(NamedTuple):
+    """An entry of a feed."""
+
+    title: str
+    url: str
+    date: str | None
+    message: str
+
+    def release(self, version: str) -> ListedRelease:
+        return make_release(
+            version, self.date, title=self.title, url=self.url, message=self.message
+        )
+
+
+def _feed_entries(answer: Answer) -> list[_FeedEntry]:
+    """The entries of an Atom or RSS feed, well-formed or not, that have a date.
+
+    Raises ValueError, for a part of a feed too, and LookupError.
+    """
+    text = _feed_text(answer)
+    if len(text) <= MIB and not _FEED_END.search(text[-KIB:]):
         raise ValueError("it answered only a part of a feed")
-    parts = re.split(
-        r"</?(?:[\w.-]++:)?(?:item|entry)(?:\s[^<>]*)?(?<!/)>", text, maxsplit=2 * RELEASE_LIMIT
-    )
-    for part in parts[1:-1:2]:  # between those are the feed's own elements
-        texts = dict[str, str]()
-        for element in _ELEMENT.finditer(part):
-            name, markup = element[1], (element[3] or "").strip()
-            value = html.unescape(re.sub("<[^<>]*>", "", markup))
-            if "<" in markup and name in ("content", "summary", "description"):  # of type xhtml
-                value = re.sub(r"<(/?)[\w.-]{1,40}:", r"<\1", markup)
-            if name == "link":
-                link = re.search(r"""\bhref\s*=\s*(["'])(.*?)\1""", element[2], re.DOTALL)
-                is_other = link and re.search(r"""\brel=["'](?!alternate["'])""", element[2])
-                value = (
-                    ""
-                    if is_other
-                    else urljoin(answer.url, html.unescape(link[2]) if link else value)
-                )
-            texts[name] = texts.get(name) or value
-        title, url, date, message = (
-            next(filter(None, map(texts.get, names.split())), "")
-            for names in (
-                "title",
-                "link",
-                "pubDate published date updated",
-                "content encoded description summary",
+    return [entry for entry in _entries_in(text, answer.url) if entry.date]
+
+
+def _entries_of_any_feed(answer: Answer) -> list[_FeedEntry]:
+    """The entries of an Atom or RSS feed, or of a part of one, or of JSON; a date may be missing.
+
+    Raises ValueError, LookupError.
+    """
+    if answer.body[:200].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return _json_feed_entries(answer)
+    return _entries_in(_feed_text(answer), answer.url)
+
+
+def _json_feed_entries(answer: Answer) -> list[_FeedEntry]:
+    """https://www.jsonfeed.org/version/1.1/"""
+    entries = list[_FeedEntry]()
+    for item in _expect_list(answer.json()["items"]):
+        date = item.get("date_published") or item.get("date_modified") or ""
+        entries.append(
+            _FeedEntry(
+                title=item.get("title") or "",
+                url=urljoin(answer.url, item.get("url") or ""),
+                date=_any_date(date),
+                message=item.get("content_html") or preformatted(item.get("content_text") or ""),
             )
         )
-        entries.append({"title": title, "url": url, "date": _any_date(date), "message": message})
-    return [entry for entry in entries if is_loose or entry["date"]]
+    return entries
 
 
-def _github_feed(project: ProjectRef, is_extra: bool = False) -> Exchange:
+def _feed_text(answer: Answer) -> str:
+    text = _xml_text(answer.body)
+    if not _FEED_BEGIN.search(text[: 64 * KIB]):
+        raise ValueError("it answered no feed")
+    return text
+
+
+def _entries_in(text: str, base: str) -> list[_FeedEntry]:
+    parts = _ENTRY_TAG.split(text, maxsplit=2 * RELEASE_LIMIT)
+    # Between the parts that are entries are the feed's own elements.
+    return [_entry_of(part, base) for part in parts[1:-1:2]]
+
+
+def _entry_of(part: str, base: str) -> _FeedEntry:
+    """What the elements of an entry say; of a name the first with a text counts."""
+    texts = dict[str, str]()
+    for element in _ELEMENT.finditer(part):
+        name = element[1]
+        if not texts.get(name):
+            texts[name] = _element_text(element, base)
+    return _FeedEntry(
+        title=texts.get("title", ""),
+        url=texts.get("link", ""),
+        date=_any_date(_first_text(texts, "pubDate", "published", "date", "updated")),
+        message=_first_text(texts, "content", "encoded", "description", "summary"),
+    )
+
+
+def _first_text(texts: Mapping[str, str], *names: str) -> str:
+    return next((texts[name] for name in names if texts.get(name)), "")
+
+
+def _element_text(element: re.Match[str], base: str) -> str:
+    """The text of an element; of a note its markup, if it is of type xhtml, and of a link its address."""
+    name = element[1]
+    markup = (element[3] or "").strip()
+    text = html.unescape(re.sub("<[^<>]*>", "", markup))
+    if name == "link":
+        return _link_of_element(element[2], text, base)
+    if "<" in markup and name in ("content", "summary", "description"):
+        return re.sub(r"<(/?)[\w.-]{1,40}:", r"<\1", markup)  # without prefixes
+    return text
+
+
+def _link_of_element(attributes: str, text: str, base: str) -> str:
+    """The address of an entry's page by a link; "" by one that leads elsewhere, as rel="self"."""
+    link = re.search(r"""\bhref\s*=\s*(["'])(.*?)\1""", attributes, re.DOTALL)
+    if link is None:
+        return urljoin(base, text)
+    if re.search(r"""\brel=["'](?!alternate["'])""", attributes):
+        return ""
+    return urljoin(base, html.unescape(link[2]))
+
+
+def _github_feed(project: ProjectRef, *, is_extra: bool = False) -> Exchange:
     """The newest ten of releases.atom, which has tags without a release too; tags.atom if it is empty.
-    ``is_extra``: nothing where there is none, as of a private repository."""
+
+    ``is_extra``: nothing where there is none, as of a private repository.
+    """
     for feed in ("releases", "tags"):
-        url = f"{project.site}/{project.name}/{feed}.atom"
         answer = yield Request(
-            url,
+            f"{project.site}/{project.name}/{feed}.atom",
             {"Accept": "application/atom+xml"},
             accept_statuses=range(300, 600) if is_extra else (),
         )
-        if is_extra and (answer.status != 200 or b"<feed" not in answer.body[:KIB]):
+        has_feed = answer.status == 200 and b"<feed" in answer.body[:KIB]
+        if is_extra and not has_feed:
             return Listing([])
-        if entries := _feed_entries(answer):
+        entries = _feed_entries(answer)
+        if entries:
             break
+    releases = list[ListedRelease]()
+    for entry in entries:
+        tag = re.search("/(?:releases/tag|tree)/(.+)", urlsplit(entry.url).path)
+        if tag:
+            releases.append(entry.release(unquote(tag[1])))
     name = None
     if answer.url.startswith(project.site):
         name = answer.url.removeprefix(f"{project.site}/").removesuffix(f"/{feed}.atom")
     if name == project.name:  # it answers whatever the letter case
-        name = _spelled(project, [entry["url"] for entry in entries]) or name
-    return Listing(
-        [
-            make_release(unquote(tag[1]), **one)
-            for one in entries
-            if (tag := re.search("/(?:releases/tag|tree)/(.+)", urlsplit(one["url"]).path))
-        ],
-        answer,
-        is_window=True,
-        name=name,
-    )
+        name = _spelled(project, [entry.url for entry in entries]) or name
+    return Listing(releases, answer, is_window=True, name=name)
 
 
 def github_api(site: str) -> str:
     return "https://api.github.com" if site == "https://github.com" else f"{site}/api/v3"
 
 
+_DATED_TAGS_PER_CHECK = 10
+
+
 def github(project: ProjectRef) -> Exchange:
-    """https://docs.github.com/en/rest/releases/releases; without a token the feeds, which have no quota. The
-    ETag of releases counts downloads, so few are asked for. Tags come in no documented order and without
-    dates, so every page is read; the newest ten that are unknown have the date of their commit."""
+    """https://docs.github.com/en/rest/releases/releases; without a token the feeds, which have no quota.
+
+    The ETag of releases counts downloads, so few are asked for. Tags come in no documented order and without
+    dates, so every page is read; the newest ten that are unknown have the date of their commit.
+    """
     if not project.token:
         return (yield from _github_feed(project))
-    at = f"{github_api(project.site)}/repos/{project.name}"
+    address = f"{github_api(project.site)}/repos/{project.name}"
     headers = {
         **project.auth,
         "Accept": "application/vnd.github.html+json",
         "X-GitHub-Api-Version": "2022-11-28",
     }
-    listing = yield from _releases_or_tags(
-        project,
-        f"{at}/releases?per_page={30 if project.known else 100}",
-        f"{at}/tags?per_page=100",
+    lists = _Lists(
+        f"{address}/releases?per_page={30 if project.known else 100}",
+        f"{address}/tags?per_page=100",
         _published,
         lambda entry: _tag(entry, None, entry["commit"]["sha"]),
         headers,
         _github_feed(project, is_extra=True),
     )
+    listing = yield from _releases_or_tags(project, lists)
+    dates = yield from _github_commit_dates(project, f"{address}/commits/", listing, headers)
+    releases = [
+        dataclasses.replace(release, date=release.date or utc(dates.get(release.version)))
+        for release in listing.releases
+    ]
+    validator = listing.cache_validator if listing.is_window else None
+    return dataclasses.replace(listing, releases=releases, cache_validator=validator)
+
+
+def _github_commit_dates(
+    project: ProjectRef, address: str, listing: Listing, headers: Mapping[str, str]
+) -> Exchange:
+    """The dates of the commits of the newest tags that are unknown and have none, by version."""
     commits = {
-        one.version: one.content.partition(":")[2] for one in listing.releases if not one.date
+        release.version: release.content.partition(":")[2]
+        for release in listing.releases
+        if not release.date
     }
+    unknown = sorted(commits.keys() - project.known.keys(), key=version_order, reverse=True)
     dates = dict[str, str]()
-    for version in sorted(commits.keys() - project.known.keys(), key=version_order, reverse=True)[
-        :10
-    ]:
-        commit = yield Request(
-            f"{at}/commits/{commits[version]}", headers, accept_statuses=range(400, 600)
-        )
+    for version in unknown[:_DATED_TAGS_PER_CHECK]:
+        commit = yield Request(f"{address}{commits[version]}", headers, accept_statuses=_ANY_ERROR)
         if commit.status == 200:
             dates[version] = commit.json()["commit"]["committer"]["date"]
-    return dataclasses.replace(
-        listing,
-        releases=[
-            dataclasses.replace(one, date=one.date or utc(dates.get(one.version)))
-            for one in listing.releases
-        ],
-        cache_validator=listing.cache_validator if listing.is_window else None,
-    )
+    return dates
 
 
 def gitlab(project: ProjectRef) -> Exchange:
     """https://docs.gitlab.com/api/releases/, else https://docs.gitlab.com/api/tags/"""
-    at = f"{project.site}/api/v4/projects/{quote(project.name, safe='')}"
+    address = f"{project.site}/api/v4/projects/{quote(project.name, safe='')}"
     page = f"{project.site}/{project.name}/-"
+
+    def release_of(entry: Any) -> ListedRelease | None:
+        page_of_release = f"{page}/releases/{quote(entry['tag_name'], safe='')}"
+        return _published(entry, pick(str, entry, "_links", "self") or page_of_release)
 
     def tag_of(entry: Any) -> ListedRelease:
         commit = entry.get("commit") or {}
         date = entry.get("created_at") or commit.get("created_at") or commit.get("committed_date")
         return _tag(entry, date, commit.get("id"), f"{page}/tags/{quote(entry['name'], safe='')}")
 
-    return (
-        yield from _releases_or_tags(
-            project,
-            f"{at}/releases?per_page=100&order_by=released_at&sort=desc&include_html_description=true",
-            f"{at}/repository/tags?per_page=100&order_by=updated&sort=desc",
-            lambda entry: _published(
-                entry,
-                pick(str, entry, "_links", "self")
-                or f"{page}/releases/{quote(entry['tag_name'], safe='')}",
-            ),
-            tag_of,
-            project.auth,
-        )
+    lists = _Lists(
+        f"{address}/releases?per_page=100&order_by=released_at&sort=desc&include_html_description=true",
+        f"{address}/repository/tags?per_page=100&order_by=updated&sort=desc",
+        release_of,
+        tag_of,
+        project.auth,
     )
+    return (yield from _releases_or_tags(project, lists))
 
 
 def forgejo(project: ProjectRef) -> Exchange:
     """https://codeberg.org/api/swagger, for Forgejo and Gitea. The feed, with HTML, is read for new notes."""
-    at = f"{project.site}/api/v1/repos/{project.name}"
-    listing = yield from _releases_or_tags(
-        project,
-        f"{at}/releases?draft=false&page=1&limit=50",
-        f"{at}/tags?page=1&limit=50",
+    address = f"{project.site}/api/v1/repos/{project.name}"
+    page = f"{project.site}/{project.name}/src/tag"
+
+    def tag_of(entry: Any) -> ListedRelease:
+        commit = entry["commit"]
+        return _tag(entry, commit["created"], commit["sha"], f"{page}/{quote(entry['name'])}")
+
+    lists = _Lists(
+        f"{address}/releases?draft=false&page=1&limit=50",
+        f"{address}/tags?page=1&limit=50",
         _published,
-        lambda entry: _tag(
-            entry,
-            entry["commit"]["created"],
-            entry["commit"]["sha"],
-            f"{project.site}/{project.name}/src/tag/{quote(entry['name'])}",
-        ),
+        tag_of,
         project.auth,
     )
-    fingerprints = {version: before.fingerprint for version, before in project.known.items()}
-    if not listing.is_window or all(
-        not one.note or one.note.fingerprint == fingerprints.get(one.version)
-        for one in listing.releases
-    ):
+    listing = yield from _releases_or_tags(project, lists)
+    if not listing.is_window or not _has_new_note(project, listing.releases):
         return listing
-    feed = yield Request(
+    notes = yield from _forgejo_notes(project)
+    releases = [
+        _with_message(release, notes.get(release.version, "")) for release in listing.releases
+    ]
+    return dataclasses.replace(listing, releases=releases)
+
+
+def _has_new_note(project: ProjectRef, releases: Iterable[ListedRelease]) -> bool:
+    fingerprints = {version: before.fingerprint for version, before in project.known.items()}
+    return any(
+        release.note and release.note.fingerprint != fingerprints.get(release.version)
+        for release in releases
+    )
+
+
+def _forgejo_notes(project: ProjectRef) -> Exchange:
+    """The notes of the newest releases as HTML, by version."""
+    answer = yield Request(
         f"{project.site}/{project.name}/releases.rss",
         project.auth,
         accept_statuses=(401, *_UNAVAILABLE),
     )
-    notes = {
-        unquote(item["url"].rpartition("/releases/tag/")[2]): item["message"][:NOTE_LIMIT]
-        for item in (_feed_entries(feed) if feed.status == 200 else ())
-    }
-    return dataclasses.replace(
-        listing,
-        releases=[
-            dataclasses.replace(one, note=dataclasses.replace(one.note, message=notes[one.version]))
-            if one.note and notes.get(one.version)
-            else one
-            for one in listing.releases
-        ],
-    )
+    if answer.status != 200:
+        return dict[str, str]()
+    notes = dict[str, str]()
+    for entry in _feed_entries(answer):
+        version = unquote(entry.url.rpartition("/releases/tag/")[2])
+        notes[version] = entry.message[:NOTE_LIMIT]
+    return notes
+
+
+def _with_message(release: ListedRelease, message: str) -> ListedRelease:
+    """The release with another text of its note, unless it has none or that is empty."""
+    if not release.note or not message:
+        return release
+    return dataclasses.replace(release, note=dataclasses.replace(release.note, message=message))
 
 
 _MANIFESTS = (
@@ -10872,9 +11018,8 @@ _MANIFESTS = (
     "application/vnd.docker.distribution.manifest.list.v2+json, "
     "application/vnd.docker.distribution.manifest.v2+json"
 )
-_DETAILS_PER_CHECK = (
-    5  # tags or changelogs that one check asks for; a list has neither dates nor changes
-)
+# Tags or changelogs that one check asks for; a list has neither dates nor changes.
+_DETAILS_PER_CHECK = 5
 
 
 # https://www.rfc-editor.org/rfc/rfc9110#section-11.2: a parameter's value is in quotes or a token, with
@@ -10907,12 +11052,17 @@ def _pull_scope(scope: str) -> str:
 
 
 def _oci_answer(project: ProjectRef, request: Request) -> Exchange:
-    """The answer to a request, with a token where the registry wants one, which is kept until it is refused.
-    https://distribution.github.io/distribution/spec/auth/token/"""
-    access = project.memory
-    passes = (*request.accept_statuses, 401, *([403] if access else []))
+    """The answer to a request, with a token where the registry wants one.
+
+    The project's memory holds the token until it is refused.
+    https://distribution.github.io/distribution/spec/auth/token/
+    """
+    access = project.memory  # headers
+    refusals = [401, 403] if access else [401]
     answer = yield dataclasses.replace(
-        request, headers={**request.headers, **access}, accept_statuses=passes
+        request,
+        headers={**request.headers, **access},
+        accept_statuses=(*request.accept_statuses, *refusals),
     )
     if answer.status == 403 and access:  # may have expired
         access.clear()
@@ -10921,17 +11071,21 @@ def _oci_answer(project: ProjectRef, request: Request) -> Exchange:
         return answer
     is_redirected = urlsplit(answer.url)[:2] != urlsplit(project.site)[:2]
     basic = {} if is_redirected else project.auth  # the token is for the site only
-    asked = _bearer_challenge(answer.headers.get("www-authenticate", ""))
-    if asked:
-        realm = urljoin(answer.url, asked["realm"])
-        scope = _pull_scope(asked.get("scope", "")) or f"repository:{project.name}:pull"
-        query = drop_empty(service=asked.get("service"), scope=scope)
-        separator = "&" if "?" in realm else "?"
-        token = (yield Request(f"{realm}{separator}{urllib.parse.urlencode(query)}", basic)).json()
+    challenge = _bearer_challenge(answer.headers.get("www-authenticate", ""))
+    if challenge:
+        url = _token_url(project, urljoin(answer.url, challenge["realm"]), challenge)
+        token = (yield Request(url, basic)).json()
         access["Authorization"] = f"Bearer {token.get('token') or token['access_token']}"
     else:
         access.update(basic)
     return (yield dataclasses.replace(request, headers={**request.headers, **access}))
+
+
+def _token_url(project: ProjectRef, realm: str, challenge: Mapping[str, str]) -> str:
+    scope = _pull_scope(challenge.get("scope", "")) or f"repository:{project.name}:pull"
+    query = drop_empty(service=challenge.get("service"), scope=scope)
+    separator = "&" if "?" in realm else "?"
+    return f"{realm}{separator}{urllib.parse.urlencode(query)}"
 
 
 # Where an image says when it was built, what it is built from, the surest first, and on what.
@@ -10945,53 +11099,82 @@ REPOSITORY_LABELS = (
 BASE_LABEL = "org.opencontainers.image.base.name"
 
 
-def oci_labels(project: ProjectRef, reference: str, wanted: Collection[str]) -> Exchange:
-    """``(the digest of an image, what it says of itself)`` by annotations of its index, or of the first image
-    there, or of that one's manifest, or by its configuration, up to where one of the ``wanted`` stands; None
-    for what it says where that cannot be read."""
-    path, digest, labels = f"manifests/{reference}", "", dict[str, str]()
+class LabelledImage(NamedTuple):
+    """What an image says of itself."""
+
+    digest: str  # "" where its registry does not say it
+    labels: dict[str, str] | None  # None where they cannot be read
+
+
+def oci_labels(project: ProjectRef, reference: str, sought: Collection[str]) -> Exchange:
+    """The ``LabelledImage`` of a reference, read up to where one of the ``sought`` labels stands.
+
+    Its index has annotations, for itself and for the first image there; then that one's manifest; then its
+    configuration has labels. What stands in the earlier one counts.
+    """
+    path = f"manifests/{reference}"
+    digest = ""
+    labels = dict[str, str]()
     for _ in range(3):
-        answer = yield from _oci_answer(
-            project,
-            Request(
-                f"{project.site}/v2/{project.name}/{path}",
-                {"Accept": _MANIFESTS} if path[0] == "m" else {},
-                accept_statuses=_UNAVAILABLE,
-                max_response_bytes=_DOCUMENT_LIMIT,
-            ),
+        request = Request(
+            f"{project.site}/v2/{project.name}/{path}",
+            {"Accept": _MANIFESTS} if path.startswith("manifests/") else {},
+            accept_statuses=_UNAVAILABLE,
+            max_response_bytes=_DOCUMENT_LIMIT,
         )
-        digest, path = digest or answer.headers.get("docker-content-digest", ""), ""
-        if answer.status != 200 or not isinstance(found := answer.json(), dict):
-            return digest, None
+        answer = yield from _oci_answer(project, request)
+        digest = digest or answer.headers.get("docker-content-digest", "")
+        document = answer.json() if answer.status == 200 else None
+        if not isinstance(document, dict):
+            return LabelledImage(digest, None)
+        path = ""
         with contextlib.suppress(*UNREADABLE):  # what is odd says nothing
-            image: dict[str, Any] = next(
-                (
-                    one
-                    for one in found.get("manifests") or ()
-                    if (one.get("platform", {}).get("os") != "unknown")
-                ),
-                {},
-            )
-            config = found.get("config") or {}
-            for said in (
-                found.get("annotations"),
-                image.get("annotations"),
-                {_CREATED: found.get("created")},
-                config.get("Labels"),
-            ):
-                labels = {
-                    key: text[:KIB]
-                    for key, text in (said.items() if isinstance(said, dict) else ())
-                    if isinstance(text, str) and text.strip() and not UNSTORABLE.search(text)
-                } | labels
-            path = (
-                f"manifests/{image['digest']}"
-                if image
-                else (f"blobs/{config['digest']}" if "digest" in config else "")
-            )
-        if not path or any(map(labels.get, wanted)):
+            labels = _labels_in(document) | labels
+            path = _path_behind(document)
+        if not path or any(map(labels.get, sought)):
             break
-    return digest, labels
+    return LabelledImage(digest, labels)
+
+
+def _first_image(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The first image in an index that is for some system, as attestations are not; else {}."""
+    for image in document.get("manifests") or ():
+        if image.get("platform", {}).get("os") != "unknown":
+            return image
+    return {}
+
+
+def _labels_in(document: Mapping[str, Any]) -> dict[str, str]:
+    """The labels that an index, a manifest or a configuration has, without odd ones."""
+    config = document.get("config") or {}
+    sources = (
+        document.get("annotations"),
+        _first_image(document).get("annotations"),
+        {_CREATED: document.get("created")},
+        config.get("Labels"),
+    )
+    labels = dict[str, str]()
+    for source in sources:
+        if isinstance(source, dict):
+            labels = _label_texts(source) | labels
+    return labels
+
+
+def _label_texts(labels: Mapping[str, Any]) -> dict[str, str]:
+    texts = dict[str, str]()
+    for name, text in labels.items():
+        if isinstance(text, str) and text.strip() and not UNSTORABLE.search(text):
+            texts[name] = text[:KIB]
+    return texts
+
+
+def _path_behind(document: Mapping[str, Any]) -> str:
+    """The path of what is read after an index or a manifest; "" after a configuration."""
+    image = _first_image(document)
+    if image:
+        return f"manifests/{image['digest']}"
+    config = document.get("config") or {}
+    return f"blobs/{config['digest']}" if "digest" in config else ""
 
 
 class _TagList(NamedTuple):
@@ -11014,8 +11197,9 @@ def oci(project: ProjectRef) -> Exchange:
         installed = sorted(tag for tag in project.installed if tag in tags)
         tags = list(dict.fromkeys([*installed, *_highest(tags)]))
         for tag in _tags_to_describe(tags, installed, project.known):
-            digests[tag], labels = yield from oci_labels(project, tag, [_CREATED])
-            created = (labels or {}).get(_CREATED, "")  # the image's author wrote it
+            image = yield from oci_labels(project, tag, [_CREATED])
+            digests[tag] = image.digest
+            created = (image.labels or {}).get(_CREATED, "")  # the image's author wrote it
             dates[tag] = _any_date(created) or ""
         for tag in _tags_to_watch(tags, installed, project.known, project.asked_last):
             digests[tag] = yield from _digest_of_tag(project, tag)
@@ -11034,7 +11218,8 @@ def _tag_list(project: ProjectRef) -> Exchange:
     size, pages = 0, 0
     while url and size <= _READ_LIMIT and pages < _TAG_PAGES_LIMIT:
         answer = yield from _oci_answer(project, Request(url))
-        page, url = answer.json(), next_page(answer)
+        page = answer.json()
+        url = next_page(answer)
         size += len(answer.body)
         pages += 1
         listed = page["tags"] or ()
@@ -11043,7 +11228,7 @@ def _tag_list(project: ProjectRef) -> Exchange:
             for tag in manifest["tag"]:
                 digests[tag] = digest
                 dates[tag] = timestamp(int(manifest.get("timeUploadedMs") or 0) / 1000)
-    return _TagList([*tags], dates, digests, is_whole=not url)
+    return _TagList(list(tags), dates, digests, is_whole=not url)
 
 
 def _numbered(tags: Iterable[str]) -> list[str]:
@@ -11056,19 +11241,25 @@ def _tags_to_describe(
     tags: Iterable[str], installed: Iterable[str], known: Collection[str]
 ) -> list[str]:
     """The tags to ask for when they were made: of those that are new what runs, then the highest."""
-    wanted = dict.fromkeys([*installed, *_numbered(tags)])
-    return [tag for tag in wanted if tag not in known][:_DETAILS_PER_CHECK]
+    ranked = dict.fromkeys([*installed, *_numbered(tags)])
+    return [tag for tag in ranked if tag not in known][:_DETAILS_PER_CHECK]
 
 
 def _tags_to_watch(
     tags: Collection[str], installed: Iterable[str], known: Collection[str], asked_last: str
 ) -> list[str]:
-    """The tags to ask for their digests, in turn, as each may have been rebuilt: what runs, latest, and the
-    highest. ``asked_last``: the one that was asked for last; those that follow it were not for the longest."""
+    """The tags to ask for their digests, in turn, as each may have been rebuilt.
+
+    They are what runs, latest, and the highest. ``asked_last``: the one that was asked for last; those that
+    follow it were not for the longest.
+    """
     highest = [tag for tag in _numbered(tags) if tag in known][:_DETAILS_PER_CHECK]
-    watched = sorted({*installed, *highest} | ({"latest"} & {*tags}))
-    turn = bisect.bisect_right(watched, asked_last)
-    return [*watched[turn:], *watched[:turn]][:_DETAILS_PER_CHECK]
+    watched = {*installed, *highest}
+    if "latest" in tags:
+        watched.add("latest")
+    in_turn = sorted(watched)
+    turn = bisect.bisect_right(in_turn, asked_last)
+    return [*in_turn[turn:], *in_turn[:turn]][:_DETAILS_PER_CHECK]
 
 
 def _digest_of_tag(project: ProjectRef, tag: str) -> Exchange:
@@ -11083,41 +11274,56 @@ def _digest_of_tag(project: ProjectRef, tag: str) -> Exchange:
     return answer.headers.get("docker-content-digest", "")
 
 
+def _image(
+    project: ProjectRef,
+    tag: str,
+    *,
+    date: str | None,
+    digest: str | None,
+    platforms: Iterable[str | None] = (),
+) -> ListedRelease | None:
+    """The release of an image's tag; None where it is left out.
+
+    ``platforms``: their digests, which count for what is installed, as it may be a platform's image.
+    """
+    if is_left_out(tag, project.installed):
+        return None
+    digests = [digest or ""]
+    if digest and tag in project.installed:
+        digests += [platform[:19] for platform in platforms if platform]
+    return make_release(tag, date, content=("digest", " ".join(digests)))
+
+
 def dockerhub(project: ProjectRef) -> Exchange:
     """https://docs.docker.com/reference/api/hub/latest/: the last pushed first."""
-    url = f"{project.site}/v2/repositories/{project.name}/tags?page_size=100&ordering=last_updated"
-    return (
-        yield from _pages(
+
+    def release_of(entry: Any) -> ListedRelease | None:
+        return _image(
             project,
-            Request(url, project.auth),
-            lambda entry: _image(
-                project,
-                entry["name"],
-                entry.get("tag_last_pushed") or entry.get("last_updated"),
-                entry.get("digest"),
-                (one.get("digest") for one in entry.get("images") or ()),
-            ),
-            "results",
+            entry["name"],
+            date=entry.get("tag_last_pushed") or entry.get("last_updated"),
+            digest=entry.get("digest"),
+            platforms=(image.get("digest") for image in entry.get("images") or ()),
         )
-    )
+
+    url = f"{project.site}/v2/repositories/{project.name}/tags?page_size=100&ordering=last_updated"
+    request = Request(url, project.auth)
+    return (yield from _pages(project, request, _PageForm(release_of, "results")))
 
 
 def quay(project: ProjectRef) -> Exchange:
     """https://docs.quay.io/api/swagger/: the tags that are not expired, the last moved first."""
-    at = f"{project.site}/api/v1/repository/{project.name}/tag/?limit=100&onlyActiveTags=true&page="
-    return (
-        yield from _pages(
-            project,
-            Request(f"{at}1", project.auth),
-            lambda entry: _image(
-                project, entry["name"], timestamp(entry["start_ts"]), entry.get("manifest_digest")
-            ),
-            "tags",
-            next_of=lambda page: (
-                f"{at}{int(page['page']) + 1}" if page.get("has_additional") else None
-            ),
-        )
-    )
+    list_url = f"{project.site}/api/v1/repository/{project.name}/tag/?limit=100&onlyActiveTags=true"
+
+    def release_of(entry: Any) -> ListedRelease | None:
+        date = timestamp(entry["start_ts"])
+        return _image(project, entry["name"], date=date, digest=entry.get("manifest_digest"))
+
+    def next_of(page: Any) -> str | None:
+        return f"{list_url}&page={int(page['page']) + 1}" if page.get("has_additional") else None
+
+    request = Request(f"{list_url}&page=1", project.auth)
+    return (yield from _pages(project, request, _PageForm(release_of, "tags", next_of)))
 
 
 # The systems of https://docs.deps.dev/api/v3/, by provider id.
@@ -11297,27 +11503,22 @@ def simple(project: ProjectRef) -> Exchange:
 
 def bitbucket(project: ProjectRef) -> Exchange:
     """https://developer.atlassian.com/cloud/bitbucket/rest/api-group-refs/: tags; it has no releases."""
+
+    def release_of(entry: Any) -> ListedRelease:
+        date = entry.get("date") or pick(str, entry, "target", "date") or None
+        page = f"https://bitbucket.org/{project.name}/src/{quote(entry['name'])}"
+        return _tag(entry, date, pick(str, entry, "target", "hash"), page)
+
     url = f"{project.site}/2.0/repositories/{project.name}/refs/tags?sort=-target.date&pagelen=100"
-    return (
-        yield from _pages(
-            project,
-            Request(url, project.auth),
-            lambda entry: _tag(
-                entry,
-                entry.get("date") or pick(str, entry, "target", "date") or None,
-                pick(str, entry, "target", "hash"),
-                f"https://bitbucket.org/{project.name}/src/{quote(entry['name'])}",
-            ),
-            "values",
-        )
-    )
+    request = Request(url, project.auth)
+    return (yield from _pages(project, request, _PageForm(release_of, "values")))
 
 
 def sourcehut(project: ProjectRef) -> Exchange:
     """https://man.sr.ht/git.sr.ht/: the feed of a repository's refs, each item a tag with its message."""
     answer = yield Request(f"{project.site}/{project.name}/refs/rss.xml")
     return Listing(
-        [make_release(item["title"], **item) for item in _feed_entries(answer)],
+        [entry.release(entry.title) for entry in _feed_entries(answer)],
         answer,
         is_window=True,
     )
@@ -11342,16 +11543,12 @@ def _version_of_path(path: str, project: str) -> str | None:
 def sourceforge(project: ProjectRef) -> Exchange:
     """https://sourceforge.net/p/forge/documentation/RSS/: the newest files; each version's are a release."""
     answer = yield Request(f"{project.site}/projects/{project.name}/rss?path=/")
-    files = sorted(_feed_entries(answer), key=lambda item: item["date"])  # the first counts
-    return Listing(
-        [
-            make_release(version, item["date"])
-            for item in files
-            if (version := _version_of_path(item["title"], project.name))
-        ],
-        answer,
-        is_window=True,
-    )
+    releases = list[ListedRelease]()
+    for file in sorted(_feed_entries(answer), key=lambda entry: entry.date or ""):
+        version = _version_of_path(file.title, project.name)
+        if version:
+            releases.append(make_release(version, file.date))  # the first counts
+    return Listing(releases, answer, is_window=True)
 
 
 def rubygems(project: ProjectRef) -> Exchange:
@@ -11546,20 +11743,12 @@ def metacpan(project: ProjectRef) -> Exchange:
 def hackage(project: ProjectRef) -> Exchange:
     """https://hackage.haskell.org/api: the feed of a package, each item with the whole rendered changelog."""
     answer = yield Request(f"{project.site}/package/{project.name}.rss")
-    return Listing(
-        [
-            make_release(
-                version := item["url"].rstrip("/").rpartition("-")[2],
-                item["date"],
-                title=item["title"],
-                url=item["url"],
-                message=_section(item["message"], _HTML_HEADING, version),
-            )
-            for item in _feed_entries(answer)
-        ],
-        answer,
-        is_window=True,
-    )
+    releases = list[ListedRelease]()
+    for entry in _feed_entries(answer):
+        version = entry.url.rstrip("/").rpartition("-")[2]
+        changes = _section(entry.message, _HTML_HEADING, version)
+        releases.append(entry._replace(message=changes).release(version))
+    return Listing(releases, answer, is_window=True)
 
 
 _GO_VERSION = re.compile(r"v[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
@@ -11931,20 +12120,25 @@ def feed_(project: ProjectRef) -> Exchange:
     of the address says, ``#Firefox {version}``, else the first with a dot."""
     address, pattern = _url_and_fragment(project)
     answer = yield Request(address, project.auth)
-    entries, releases = _feed_entries(answer, is_loose=True), []
+    entries = _entries_of_any_feed(answer)
+    releases = list[ListedRelease]()
     for entry in entries:
-        title = entry["title"][:NAME_LIMIT]
-        found = _IN_TITLE.search(title)
-        version = (
-            next(_versions_around(pattern, title), "")
-            if pattern
-            else found and (found[1] or found[2])
-        )
+        version = _version_in_title(entry.title[:NAME_LIMIT], pattern)
         if version:
-            releases.append(make_release(version.rstrip(".-_+~"), **entry))
+            releases.append(entry.release(version))
     if entries and not releases:
         raise ValueError("no title of its entries has a version")
     return Listing(releases, answer, is_window=True)
+
+
+def _version_in_title(title: str, pattern: str) -> str:
+    """The version in the place that the pattern says, without one the first with a dot; "" if there is none."""
+    if pattern:
+        version = next(_versions_around(pattern, title), "")
+    else:
+        match = _IN_TITLE.search(title)
+        version = (match[1] or match[2]) if match else ""
+    return version.rstrip(".-_+~")
 
 
 def _chart_entries(index: bytes | bytearray, chart: str) -> list[dict[str, str]]:

@@ -8916,7 +8916,7 @@ def test_feeds_that_are_not_quite_xml_are_read(listen):
         {},
         (parts["xml"] + parts["rss"] + "a &lt; b & <![CDATA[c & d]]>" + parts["end"]).encode(),
     )
-    assert rt._feed_entries(title, is_loose=True)[0]["title"] == "a < b & c & d"
+    assert rt._entries_of_any_feed(title)[0].title == "a < b & c & d"
 
 
 def test_feeds_of_all_kinds_are_read(listen):
