@@ -1859,7 +1859,7 @@ class Answer(Value):
     status: int
     headers: Mapping[str, str]  # names in lower case; repeated ones joined by ", "
     body: bytes | bytearray = b""
-    asked: str = ""  # the URL before redirects
+    requested_url: str = ""  # before redirects
     address: str | None = None  # that was connected to
 
     def text(self) -> str:
@@ -9558,10 +9558,15 @@ class Worker:
 # requests at once, and none before the time that it asked to wait for.
 
 
-PROVIDER_SECONDS, NOTIFICATION_SECONDS, MAIL_SECONDS = 30.0, 15.0, 30.0  # of one exchange
+# Seconds of one exchange.
+PROVIDER_SECONDS = 30.0
+NOTIFICATION_SECONDS = 15.0
+MAIL_SECONDS = 30.0
 REPLY_LIMIT = 64 * KIB  # bytes of what a receiver or a mail server answers
 _REDIRECTS = 5  # that are followed to a provider's answer
-_CONNECT, _LOOKUP = 5.0, 3.0  # seconds for a TCP or TLS handshake, and for a name's addresses
+_REDIRECT_STATUSES = (301, 302, 303, 307, 308)
+_CONNECT = 5.0  # seconds for a TCP or TLS handshake
+_LOOKUP = 3.0  # seconds for a name's addresses
 _SLICE = 1.0  # seconds after which a waiting exchange looks whether it must stop
 _PATIENCE = 5.0  # seconds that a request waits for its turn at a host
 # Bytes beyond which one answer is read and used at a time: JSON becomes up to 24 times as large in memory.
@@ -9570,7 +9575,7 @@ _LARGE_PATIENCE = MINUTE  # that a check waits for the large answers of others; 
 
 
 class HostLimit(Value):
-    """What we send to a public host at most: so many requests in so many seconds, and how often a project."""
+    """Limits what we send to a public host: requests in a time, and checks of one project."""
 
     requests: int
     seconds: float
@@ -9578,8 +9583,8 @@ class HostLimit(Value):
     every: float = 0.0  # least seconds between two checks of one project
 
 
-# Well below what their documentation, or experience, allows; the tracker adds all hosts of ours. Another is
-# the operator's own: it is sent few requests at once, and its answers say when that is too much.
+# Well below what their documentation, or experience, allows; the tracker adds the other hosts of PROVIDERS. Any
+# host beyond these is the operator's own: it is sent few requests at once, and says when that is too much.
 HOST_LIMITS = {
     "api.github.com": HostLimit(45, HOUR, 4500),
     "api.bitbucket.org": HostLimit(40, HOUR, 900),
@@ -9602,21 +9607,23 @@ HOST_LIMITS = {
 
 
 def _look_up(host: str, port: int) -> list[str]:
-    """The addresses of a host. Raises Unreachable, after ``_LOOKUP`` seconds at the latest.
-    getaddrinfo has no timeout, so a thread waits for it and is abandoned."""
-    found = Future[list[str]]()
+    """Returns the addresses of a host. Raises Unreachable, after ``_LOOKUP`` seconds at the latest.
+
+    getaddrinfo has no timeout, so a thread waits for it and is abandoned.
+    """
+    addresses = Future[list[str]]()
 
     def resolve() -> None:
         try:
             entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            found.set_result([str(entry[4][0]) for entry in entries])
+            addresses.set_result([str(entry[4][0]) for entry in entries])
         except (OSError, UnicodeError) as error:
             words = f"DNS lookup of {host} failed ({getattr(error, 'strerror', None) or error})"
-            found.set_exception(Unreachable(words))
+            addresses.set_exception(Unreachable(words))
 
     threading.Thread(target=resolve, name="releasetrack-lookup", daemon=True).start()
     try:
-        return found.result(_LOOKUP)
+        return addresses.result(_LOOKUP)
     except TimeoutError:
         raise Unreachable(
             f"the address of {host} could not be looked up within {_LOOKUP:g} s"
@@ -9624,20 +9631,25 @@ def _look_up(host: str, port: int) -> list[str]:
 
 
 class LargeTurn(contextlib.AbstractContextManager["LargeTurn"]):
-    """The turn of a check to read and use large answers: one at a time is kept in memory, accounts in turn.
-    It begins when a large one comes, and ends with ``close``, once that was used."""
+    """The turn of a check to read and use large answers.
+
+    One large answer at a time is kept in memory; accounts take turns. A turn begins when a large answer comes,
+    and ends with ``close``, once that was used.
+    """
 
     def __init__(
         self, locks: Mapping[bool, FairLock], account_id: str, stopping: threading.Event
     ) -> None:
-        self._locks, self._account_id, self._stopping = locks, account_id, stopping
+        self._locks = locks  # by whether the server is a user's
+        self._account_id = account_id
+        self._stopping = stopping
         self._held: FairLock | None = None
 
     def __exit__(self, *_: Any) -> None:
         self.close()
 
     def take(self, *, is_user_supplied: bool) -> None:
-        """Raises Throttled where the turn does not come within a minute."""
+        """Waits for the turn. Raises Throttled where it does not come within a minute."""
         lock = self._locks[is_user_supplied]
         if not lock.acquire(self._account_id, _LARGE_PATIENCE, self._stopping):
             raise Throttled(
@@ -9652,38 +9664,49 @@ class LargeTurn(contextlib.AbstractContextManager["LargeTurn"]):
             self._held = None
 
 
+class _Target(NamedTuple):
+    """A target is what a socket is connected to."""
+
+    address: str  # in words
+    family: socket.AddressFamily
+    socket_address: str | tuple[str, int]  # as ``connect`` takes it
+
+
 class _Exchange:
     """One request's remaining time and bytes, and where it may go. Its methods raise Unreachable."""
 
     def __init__(
         self,
+        settings: Settings,
+        *,
         seconds: float,
         most_bytes: int,
-        settings: Settings,
         is_trusted: bool,
         stopping: threading.Event,
         make_tls: Callable[[], ssl.SSLContext],
     ) -> None:
-        self.settings, self.is_trusted, self._make_tls = settings, is_trusted, make_tls
-        self.address: str | None = None  # dialled
+        self.settings = settings
+        self.is_trusted = is_trusted
+        self.address: str | None = None  # that was dialled
         self.socket_path = ""  # of a socket of this machine, which is dialled instead
         self.wait_for_large_slot: Callable[[], Any] | None = None  # before a large answer is read
-        self._seconds, self._most_bytes, self._stopping = seconds, most_bytes, stopping
-        self._end, self.bytes_left = (
-            time.monotonic() + seconds,
-            most_bytes,
-        )  # negative: there were more
+        self.bytes_left = most_bytes  # negative: there were more
+        self._make_tls = make_tls
+        self._seconds = seconds
+        self._most_bytes = most_bytes
+        self._stopping = stopping
+        self._end = time.monotonic() + seconds
 
     def remaining_time(self, at_most: float = _SLICE) -> float:
-        left = self._end - time.monotonic()
-        if left <= 0:
+        seconds = self._end - time.monotonic()
+        if seconds <= 0:
             raise Unreachable(f"it took longer than {self._seconds:g} s")
         if self._stopping.is_set():
             raise Unreachable("the program is being stopped")
-        return min(left, at_most)
+        return min(seconds, at_most)
 
     def count_bytes(self, count: int) -> None:
-        """Count bytes received, or unpacked from these. The wait for other large answers takes no time."""
+        """Counts bytes received, or unpacked from these. The wait for other large answers takes no time."""
         self.bytes_left -= count
         if self.bytes_left < 0:
             raise Unreachable(f"its answer is larger than {self._most_bytes // KIB} KiB")
@@ -9693,35 +9716,37 @@ class _Exchange:
             self.wait_for_large_slot = None
             self._end += time.monotonic() - began
 
-    def look_up(self, host: str, port: int, is_proxy: bool = False) -> list[str]:
-        """The addresses of a host, if all of them may be dialled. The operator chose the proxy."""
+    def look_up(self, host: str, port: int, *, is_proxy: bool = False) -> list[str]:
+        """Returns the addresses of a host, if all of them may be dialled. The operator chose the proxy."""
         addresses = _look_up(host, port)
+        is_trusted = self.is_trusted or is_proxy
         for address in addresses:
-            if reason := blocked_reason(
-                address, self.settings.allow_network, is_trusted=self.is_trusted or is_proxy
-            ):
+            reason = blocked_reason(address, self.settings.allow_network, is_trusted=is_trusted)
+            if reason:
                 raise Unreachable(reason)
         return addresses
 
+    def _targets(self, host: str, port: int) -> list[_Target]:
+        """Returns where a connection to a host, or to the proxy, may be tried."""
+        if self.socket_path:
+            return [_Target(self.socket_path, socket.AF_UNIX, self.socket_path)]
+        targets = []
+        for address in self.look_up(host, port, is_proxy=bool(self.settings.outgoing_proxy)):
+            family = socket.AF_INET6 if ":" in address else socket.AF_INET
+            targets.append(_Target(address, family, (address, port)))
+        return targets
+
     def dial(self, host: str, port: int) -> "_Socket":
-        """A connection to the first address of a host, or of the proxy, that accepts one."""
+        """Returns a connection to the first address of a host, or of the proxy, that accepts one."""
         failure: OSError | None = None
-        for address in (
-            [self.socket_path]
-            if self.socket_path
-            else self.look_up(host, port, is_proxy=bool(self.settings.outgoing_proxy))
-        ):
+        for target in self._targets(host, port):
             seconds = self.remaining_time(_CONNECT)
-            connection = _Socket(
-                socket.AF_UNIX
-                if self.socket_path
-                else (socket.AF_INET6 if ":" in address else socket.AF_INET)
-            )
+            connection = _Socket(target.family)
             connection.exchange = self
             try:
                 connection.settimeout(seconds)
-                connection.connect(self.socket_path or (address, port))
-                self.address = address
+                connection.connect(target.socket_address)
+                self.address = target.address
                 return connection
             except OSError as error:
                 connection.close()
@@ -9729,7 +9754,7 @@ class _Exchange:
         raise failure or Unreachable(f"DNS lookup of {host} found no address")
 
     def wrap_socket(self, plain: socket.socket, server_hostname: str) -> "_SecureSocket":
-        """The connection over TLS, verified against the name. Called as smtplib calls a context's."""
+        """Returns the connection over TLS, verified against the name. Called as smtplib calls a context's."""
         plain.settimeout(self.remaining_time(_CONNECT))
         wrapped = self._make_tls().wrap_socket(plain, server_hostname=server_hostname)
         wrapped.exchange = self  # type: ignore[attr-defined]
@@ -9742,11 +9767,11 @@ class _Socket(socket.socket):
     exchange: _Exchange
 
     def sendall(self, data: Any, flags: int = 0) -> None:
-        rest = memoryview(data)
-        while rest:
+        unsent = memoryview(data)
+        while unsent:
             self.settimeout(self.exchange.remaining_time())
             with contextlib.suppress(TimeoutError):
-                rest = rest[self.send(rest) :]
+                unsent = unsent[self.send(unsent) :]
 
     def recv_into(self, buffer: Any, *options: int) -> int:
         while True:
@@ -9765,30 +9790,35 @@ class _Connection(http.client.HTTPConnection):
     """A connection for one request, to its host or to the proxy."""
 
     def __init__(self, url: urllib.parse.SplitResult, exchange: _Exchange) -> None:
-        self._exchange, self._has_tls, self._certified = (
-            exchange,
-            url.scheme == "https",
-            url.hostname or "",
-        )
+        self._exchange = exchange
+        self._has_tls = url.scheme == "https"
+        self._certified = url.hostname or ""
         self.default_port = 443 if self._has_tls else 80  # type: ignore[misc]
-        self._target = (url.path or "/") + (f"?{url.query}" if url.query else "")
+        self._target = url.path or "/"  # as the request line has it
+        if url.query:
+            self._target += f"?{url.query}"
         self._headers = {"Host": url.netloc, "Connection": "close"}
-        if proxy := exchange.settings.outgoing_proxy:
+        proxy = exchange.settings.outgoing_proxy
+        if proxy:
             super().__init__(urlsplit(proxy).hostname or "", urlsplit(proxy).port or 80)
             self._use_proxy(url, _login_of(proxy))
         else:
             super().__init__(self._certified, url.port or self.default_port)
-        self._create_connection = lambda address, *_: exchange.dial(
-            *address
-        )  # as http.client calls it
-        if exchange.socket_path:  # connect() sets options of TCP
+        # http.client calls it with a timeout and an address to bind, too.
+        self._create_connection = lambda address, *_: exchange.dial(*address)
+        if exchange.socket_path:  # before connect(), which sets options of TCP
             self.sock = exchange.dial(self.host, self.port)
 
-    def _use_proxy(self, url: urllib.parse.SplitResult, login: tuple[str, str] | None) -> None:
-        """It resolves names by itself, but an address that is spelled out can be judged here. What may not go
-        everywhere is resolved here, and the proxy gets the address."""
-        credentials = base64.b64encode(":".join(login or ()).encode()).decode()
-        headers = {"Proxy-Authorization": f"Basic {credentials}"} if login else {}
+    def _use_proxy(self, url: urllib.parse.SplitResult, login: "_Login | None") -> None:
+        """Has the proxy send the request.
+
+        The proxy resolves names by itself, but an address that is spelled out can be judged here. Where a
+        request may not go everywhere, its name is resolved here, and the proxy gets the address.
+        """
+        headers = dict[str, str]()
+        if login:
+            credentials = base64.b64encode(f"{login.user}:{login.password}".encode()).decode()
+            headers["Proxy-Authorization"] = f"Basic {credentials}"
         if not self._exchange.is_trusted or re.fullmatch(r"[0-9a-fx.]+|.*:.*", self._certified):
             address = self._exchange.look_up(self._certified, 80)[0]
             if not self._exchange.is_trusted:
@@ -9817,7 +9847,7 @@ class _Connection(http.client.HTTPConnection):
             self.sock = self._exchange.wrap_socket(self.sock, self._certified)
 
 
-# What a token stands in, and so is sent to no other host.
+# The headers in which a token stands, which no other host is sent.
 SECRET_HEADERS = frozenset((
     "authorization",
     "private-token",
@@ -9828,44 +9858,64 @@ SECRET_HEADERS = frozenset((
 
 
 def host_of(url: str) -> str:
-    return (
-        re.split("[/?#]", url.partition("://")[2] or url, maxsplit=1)[0].rpartition("@")[2].lower()
-    )
+    behind_scheme = url.partition("://")[2] or url
+    authority = re.split("[/?#]", behind_scheme, maxsplit=1)[0]
+    return authority.rpartition("@")[2].lower()
 
 
-def _login_of(url: str) -> tuple[str, str] | None:
+class _Login(NamedTuple):
+    user: str
+    password: str
+
+
+def _login_of(url: str) -> _Login | None:
+    """Returns the user and password that a URL has, if it has any."""
     parts = urlsplit(url)
-    return (
-        None if parts.username is None else (unquote(parts.username), unquote(parts.password or ""))
-    )
+    if parts.username is None:
+        return None
+    return _Login(unquote(parts.username), unquote(parts.password or ""))
+
+
+# Of errors that have no words of their own which a person understands.
+_NETWORK_FAULTS = (
+    (ConnectionRefusedError, "it refused the connection"),
+    (http.client.RemoteDisconnected, "it closed the connection without an answer"),
+    (TimeoutError, "it did not accept the connection in time"),
+    (http.client.IncompleteRead, "its answer ended early"),
+)
+# OpenSSL's codes for a chain that ends in a certificate which is not trusted here:
+# https://docs.openssl.org/master/man3/X509_STORE_CTX_get_error/
+_UNTRUSTED_AUTHORITY = range(18, 22)
 
 
 def _network_error(error: Exception) -> str:
+    """Returns in words why there was no answer."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        own = "; SSL_CERT_FILE names the certificates of an authority of your own"
-        return f"its certificate is not valid: {error.verify_message}{own * (18 <= error.verify_code <= 21)}"
-    for kind, words in (
-        (ssl.SSLError, f"TLS failed: {getattr(error, 'reason', None) or error}"),
-        (ConnectionRefusedError, "it refused the connection"),
-        (http.client.RemoteDisconnected, "it closed the connection without an answer"),
-        (TimeoutError, "it did not accept the connection in time"),
-        (http.client.IncompleteRead, "its answer ended early"),
-        (http.client.HTTPException, f"its answer is not HTTP ({type(error).__name__})"),
-    ):
+        words = f"its certificate is not valid: {error.verify_message}"
+        if error.verify_code in _UNTRUSTED_AUTHORITY:
+            words += "; SSL_CERT_FILE names the certificates of an authority of your own"
+        return words
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed: {getattr(error, 'reason', None) or error}"
+    for kind, words in _NETWORK_FAULTS:
         if isinstance(error, kind):
             return words
+    if isinstance(error, http.client.HTTPException):
+        return f"its answer is not HTTP ({type(error).__name__})"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def requests_left(headers: Mapping[str, str]) -> int | None:
-    """The requests that an answer says are left to us; None where it does not say."""
-    left = headers.get("x-ratelimit-remaining") or headers.get("ratelimit-remaining") or ""
-    return int(left) if re.fullmatch(r"[0-9]{1,12}", left) else None
+    """Returns the requests that an answer says are left to us; None where it does not say."""
+    remaining = headers.get("x-ratelimit-remaining") or headers.get("ratelimit-remaining") or ""
+    return int(remaining) if re.fullmatch(r"[0-9]{1,12}", remaining) else None
 
 
 def requested_wait(headers: Mapping[str, str]) -> float:
-    """Seconds that an answer asks to wait, 0 when it does not say.
-    A reset is seconds since the epoch (GitHub, GitLab) or from now; the Date header says when now is."""
+    """Returns the seconds that an answer asks to wait, 0 when it does not say.
+
+    A reset is seconds since the epoch (GitHub, GitLab) or from now; the Date header says when now is.
+    """
     try:
         now = email.utils.parsedate_to_datetime(headers.get("date", "")).timestamp()
     except (ValueError, TypeError, IndexError):
@@ -9881,17 +9931,16 @@ class _Host:
     """How a host is treated: how many requests at once, how often, and when it may be sent the next."""
 
     def __init__(self, name: str, at_once: int) -> None:
-        self.name, limit = name, HOST_LIMITS.get(name)
+        self.name = name
         self.slots = threading.BoundedSemaphore(at_once)
         self.free_at = 0.0
-        self.paces: Sequence[Pace] = (
-            [
-                Pace(requests, limit.seconds)
-                for requests in (limit.requests, limit.with_token or limit.requests)
-            ]
-            if limit
-            else ()
-        )
+        # Of requests without a token, and with one; None: it has no limit that we know.
+        self.pace: Pace | None = None
+        self.token_pace: Pace | None = None
+        limit = HOST_LIMITS.get(name)
+        if limit:
+            self.pace = Pace(limit.requests, limit.seconds)
+            self.token_pace = Pace(limit.with_token or limit.requests, limit.seconds)
 
 
 def _headers(response: http.client.HTTPResponse) -> dict[str, str]:
@@ -9900,20 +9949,33 @@ def _headers(response: http.client.HTTPResponse) -> dict[str, str]:
     }
 
 
+def _unpacked(unpacker: "zlib._Decompress", packed: bytes) -> Iterator[bytes]:
+    """Yields what a piece of a gzip stream holds, 64 KiB at a time. What stands behind its end is left out."""
+    while packed and not unpacker.eof:
+        yield unpacker.decompress(packed, 64 * KIB)
+        packed = unpacker.unconsumed_tail
+
+
 def _read_body(
-    response: http.client.HTTPResponse, exchange: _Exchange, may_be_cut: bool
+    response: http.client.HTTPResponse, exchange: _Exchange, *, may_be_cut: bool
 ) -> bytearray:
-    """The whole body, gzip undone, or what comes within the limit. Raises ValueError if it ends early."""
+    """Returns the whole body, gzip undone. Raises ValueError if it ends early.
+
+    Of one that ``may_be_cut`` it returns what comes within the limit.
+    """
     is_gzip = response.headers.get("Content-Encoding", "").lower() in ("gzip", "x-gzip")
-    body, unpacker, is_whole = bytearray(), zlib.decompressobj(31) if is_gzip else None, True
+    unpacker = zlib.decompressobj(31) if is_gzip else None
+    body = bytearray()
+    is_whole = True
     try:
         while chunk := response.read(64 * KIB):
             if not unpacker:
                 body += chunk
-            while unpacker and chunk and not unpacker.eof:
-                body += (part := unpacker.decompress(chunk, 64 * KIB))
+                continue
+            for part in _unpacked(unpacker, chunk):
+                body += part
                 exchange.count_bytes(len(part))
-                chunk, is_whole = unpacker.unconsumed_tail, unpacker.eof
+            is_whole = unpacker.eof
     except zlib.error as error:
         raise ValueError(f"its answer is not gzip ({error})") from None
     except Unreachable:
@@ -9925,11 +9987,23 @@ def _read_body(
     return body
 
 
+def _redirect_target(request: Request, response: http.client.HTTPResponse) -> str:
+    """Returns where an answer redirects a request, as it has it; "" where it is the answer itself."""
+    target = response.headers.get("Location")
+    if not target:
+        return ""
+    if request.hosts and host_of(urljoin(request.url, target)) not in request.hosts:
+        return ""
+    is_redirect = response.status in _REDIRECT_STATUSES and request.method != "POST"
+    return target if is_redirect else ""
+
+
 def _redirected(request: Request, target: str) -> Request:
-    """The request at a redirect's target, without its secrets if that is another origin."""
+    """Returns the request at a redirect's target, without its secrets if that is another origin."""
     try:
         url = urljoin(request.url, target)
-        new, old = urlsplit(ascii_url(url)), urlsplit(request.url)
+        new = urlsplit(ascii_url(url))
+        old = urlsplit(request.url)
     except ValueError:
         raise Unreachable("it redirected to something that is not a web address") from None
     if (old.scheme, new.scheme) == ("https", "http"):
@@ -9946,7 +10020,8 @@ class _MailConnection(smtplib.SMTP):
     """A conversation with a mail server within the time and bytes of an exchange."""
 
     def __init__(self, exchange: _Exchange, url: urllib.parse.SplitResult) -> None:
-        self._exchange, self._url = exchange, url
+        self._exchange = exchange
+        self._url = url
         # The name that it greets with is not looked up: that may take half a minute.
         name = socket.gethostname()
         port = url.port or {"smtp": 25, "smtps": 465}.get(url.scheme, 587)
@@ -9956,61 +10031,83 @@ class _MailConnection(smtplib.SMTP):
         plain = self._exchange.dial(host, port)
         return self._exchange.wrap_socket(plain, host) if self._url.scheme == "smtps" else plain
 
-    def hand_over(self, mail: Mail, login: tuple[str, str] | None) -> bytes:
-        """What the server says when it has accepted a mail. Raises SMTPResponseException if it does not."""
+    def hand_over(self, mail: Mail, login: _Login | None) -> bytes:
+        """Returns what the server says when it has accepted a mail.
+
+        Raises SMTPResponseException if it does not accept it.
+        """
         if self._url.scheme == "smtp+starttls":
             self.starttls(context=self._exchange)  # type: ignore[call-overload]
         self.ehlo_or_helo_if_needed()
-        if login and "".join(login).isascii():
-            self.login(*login)
-        elif login:  # login() knows ASCII alone: https://www.rfc-editor.org/rfc/rfc4616#section-2
-            secret = base64.b64encode("\0".join(("", *login)).encode()).decode()
-            code, words = self.docmd("AUTH", f"PLAIN {secret}")
-            if code != 235:
-                raise smtplib.SMTPAuthenticationError(code, words)
-        for ask, value in (
-            (self.mail, mail.sender),
-            (self.rcpt, mail.recipient),
-            (self.data, mail.content),
-        ):
-            code, words = ask(value)  # type: ignore[arg-type]
-            if code not in (250, 251):
-                raise smtplib.SMTPResponseException(code, words)
+        if login:
+            self._log_in(login)
+        self._require_accepted(*self.mail(mail.sender))
+        self._require_accepted(*self.rcpt(mail.recipient))
+        return self._require_accepted(*self.data(mail.content))
+
+    def _log_in(self, login: _Login) -> None:
+        if login.user.isascii() and login.password.isascii():
+            self.login(login.user, login.password)
+            return
+        # login() knows ASCII alone: https://www.rfc-editor.org/rfc/rfc4616#section-2
+        secret = base64.b64encode(f"\0{login.user}\0{login.password}".encode()).decode()
+        code, words = self.docmd("AUTH", f"PLAIN {secret}")
+        if code != 235:
+            raise smtplib.SMTPAuthenticationError(code, words)
+
+    @staticmethod
+    def _require_accepted(code: int, words: bytes) -> bytes:
+        if code not in (250, 251):
+            raise smtplib.SMTPResponseException(code, words)
         return words
 
 
+@contextlib.contextmanager
+def _quitting(connection: _MailConnection) -> Iterator[None]:
+    """Ends the conversation behind the block, however that ends. What is answered to QUIT does not count."""
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError, Unreachable):
+            connection.quit()
+
+
 class Fetcher:
-    """Sends requests of providers and of notifications. Shared by all threads. A host that is busy is left
-    alone for ``least_wait`` seconds at least."""
+    """Sends requests of providers and of notifications.
+
+    All threads share one. A host that is busy is left alone for ``least_wait`` seconds at least.
+    """
 
     def __init__(
         self, settings: Settings, clock: Callable[[], float] = time.time, least_wait: float = MINUTE
     ) -> None:
         self.stopping = threading.Event()
-        self._clock, self._least_wait = clock, least_wait
+        self._clock = clock
+        self._least_wait = least_wait
         self._lock = threading.Lock()
         self._hosts = Recent[str, _Host](1000)
         self._large = {False: FairLock(), True: FairLock()}  # True: of users' servers
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
-        """Use these settings from the next exchange on."""
+        """Uses these settings from the next exchange on."""
         self._settings = settings
-        # Servers may echo a log-in. A very short password is part of words that have nothing to do with it.
-        logins = filter(None, map(_login_of, (settings.outgoing_proxy, settings.smtp_url)))
-        self._mask = masking(
-            *itertools.chain.from_iterable(
-                (
-                    f"\0{user}\0{password}",
-                    f"{user}:{password}",
-                    password if len(password) > 5 else "",
-                )
-                for user, password in logins
-            )
-        )
-        self.refused_tokens = dict[
-            str, tuple[str, float]
-        ]()  # by provider: in words, and until when
+        secrets_in_answers = list[str]()  # servers may echo a log-in
+        for url in (settings.outgoing_proxy, settings.smtp_url):
+            login = _login_of(url)
+            if login is None:
+                continue
+            secrets_in_answers += [
+                f"\0{login.user}\0{login.password}",
+                f"{login.user}:{login.password}",
+            ]
+            if (
+                len(login.password) > 5
+            ):  # a shorter one is part of words that have nothing to do with it
+                secrets_in_answers.append(login.password)
+        self._mask = masking(*secrets_in_answers)
+        # By provider: in words, and until when.
+        self.refused_tokens = dict[str, tuple[str, float]]()
         self.outages = dict[str, str]()  # by what could not be found out about versions: why
         with self._lock:
             for host in self._hosts.values():
@@ -10018,7 +10115,7 @@ class Fetcher:
 
     @functools.cached_property
     def _tls(self) -> ssl.SSLContext:
-        """Made when it is first needed: reading the certificates takes 20 ms."""
+        """Is made when it is first needed: reading the certificates takes 20 ms."""
         context = ssl.create_default_context()
         context.sslsocket_class = _SecureSocket
         # Python 3.13 refuses authorities as `openssl req -x509` makes them for a home network.
@@ -10028,16 +10125,14 @@ class Fetcher:
         return context
 
     def fetch(
-        self, request: Request, is_trusted: bool = True, large: LargeTurn | None = None
+        self, request: Request, *, is_trusted: bool = True, large: LargeTurn | None = None
     ) -> Answer:
-        """What a provider answers, redirects followed and gzip undone. ``is_trusted``: also from private
-        addresses. ``large``: the turn that is taken when the answer is large; the caller closes it.
-        Raises Unreachable, Throttled."""
-        name = host_of(request.url)
-        with self._lock:
-            host = self._hosts[name] = self._hosts.get(name) or _Host(
-                name, self._settings.host_limit
-            )
+        """Returns what a provider answers, redirects followed and gzip undone.
+
+        ``is_trusted``: also from private addresses. ``large``: the turn that is taken when the answer is large;
+        the caller closes it. Raises Unreachable, Throttled.
+        """
+        host = self._host(host_of(request.url))
         wait = host.free_at - self._clock()
         if 0 < wait <= DAY:  # a longer one was asked for before the clock was set back
             raise Throttled(f"{host.name} asked to wait until {timestamp(host.free_at)}", wait)
@@ -10046,133 +10141,160 @@ class Fetcher:
             raise Unreachable(f"{host.name} is busy with earlier requests of ours")
         try:
             self._await_turn(host, request)
-            answer = self._follow(request, is_trusted or not request.is_user_supplied, large)
+            is_trusted = is_trusted or not request.is_user_supplied
+            answer = self._follow(request, large, is_trusted=is_trusted)
         finally:
             slots.release()
         return self._apply_rate_limit(host, answer, is_of_picture=bool(request.hosts))
 
+    def _host(self, name: str) -> _Host:
+        with self._lock:
+            host = self._hosts.get(name) or _Host(name, self._settings.host_limit)
+            self._hosts[name] = host  # as the one that was used last
+        return host
+
     def large_turn(self, account_id: str) -> LargeTurn:
-        """For a check that counts as one of this account."""
+        """Returns the turn of a check that counts as one of this account."""
         return LargeTurn(self._large, account_id, self.stopping)
 
-    def post(self, request: Request | Mail, is_trusted: bool) -> Answer:
-        """What a receiver answers to a notification, with the beginning of its body. Raises Unreachable."""
+    def post(self, request: Request | Mail, *, is_trusted: bool) -> Answer:
+        """Returns what a receiver answers to a notification, with the beginning of its body.
+
+        Raises Unreachable.
+        """
         if isinstance(request, Mail):
             return self._mail(request)
-        exchange = self._exchange(NOTIFICATION_SECONDS, REPLY_LIMIT, is_trusted)
+        exchange = self._exchange(NOTIFICATION_SECONDS, REPLY_LIMIT, is_trusted=is_trusted)
         with self._open(request, exchange) as response:
             body = b""
             with contextlib.suppress(Unreachable, OSError, http.client.HTTPException, ValueError):
                 text = response.read(REPLY_LIMIT // 2).decode("utf-8", "surrogateescape")
                 body = self._mask(text).encode("utf-8", "surrogateescape")
-            # Without a body its status decides.
-            return Answer(
-                request.url,
-                response.status,
-                _headers(response),
-                body,
-                request.url,
-                exchange.address,
+            return Answer(  # without a body its status decides
+                url=request.url,
+                status=response.status,
+                headers=_headers(response),
+                body=body,
+                requested_url=request.url,
+                address=exchange.address,
             )
 
-    def refusal_of(self, url: str, is_trusted: bool) -> str | None:
-        """Why a notification may not go to a URL, as far as its name resolves now."""
-        with contextlib.suppress(
-            Unreachable
-        ):  # it may resolve when it is needed; judged again then
-            for address in _look_up(urlsplit(url).hostname or "", urlsplit(url).port or 80):
-                if reason := blocked_reason(
-                    address, self._settings.allow_network, is_trusted=is_trusted
-                ):
-                    return reason
+    def refusal_of(self, url: str, *, is_trusted: bool) -> str | None:
+        """Returns why a notification may not go to a URL, as far as its name resolves now."""
+        host, port = urlsplit(url).hostname or "", urlsplit(url).port or 80
+        try:
+            addresses = _look_up(host, port)
+        except Unreachable:  # it may resolve when it is needed, and is judged again then
+            return None
+        for address in addresses:
+            reason = blocked_reason(address, self._settings.allow_network, is_trusted=is_trusted)
+            if reason:
+                return reason
         return None
 
     def _await_turn(self, host: _Host, request: Request) -> None:
-        """Wait until the host's limit allows another request; raise Throttled where that is far off."""
+        """Waits until the host's limit allows another request. Raises Throttled where that is far off."""
         has_token = any(name.lower() in SECRET_HEADERS for name in request.headers)
-        pace = host.paces[has_token] if host.paces else None
-        while pace and not self.stopping.is_set() and (wait := pace.take(time.monotonic())):
+        pace = host.token_pace if has_token else host.pace
+        while pace and not self.stopping.is_set():
+            wait = pace.take(time.monotonic())
+            if not wait:
+                return
             if wait > _PATIENCE:
                 until = timestamp(self._clock() + wait)
-                more = f", with a token {host.paces[1]}" if str(pace) != str(host.paces[1]) else ""
-                raise Throttled(
-                    f"{host.name} is asked {pace}{more}; the next one goes out at {until}", wait
-                )
+                limit = f"{host.name} is asked {pace}"
+                if str(host.token_pace) != str(pace):
+                    limit += f", with a token {host.token_pace}"
+                raise Throttled(f"{limit}; the next one goes out at {until}", wait)
             self.stopping.wait(wait)  # then the exchange ends, too
 
-    def _apply_rate_limit(self, host: _Host, answer: Answer, is_of_picture: bool) -> Answer:
-        """The answer. A host that asks for patience is left alone for as long; pictures hold up no checks."""
-        left, wait = requests_left(answer.headers), requested_wait(answer.headers)
+    def _apply_rate_limit(self, host: _Host, answer: Answer, *, is_of_picture: bool) -> Answer:
+        """Returns the answer. Raises Throttled where the host refuses it.
+
+        A host that asks for patience is left alone for as long; but pictures hold up no checks.
+        """
+        remaining = requests_left(answer.headers)
+        wait = requested_wait(answer.headers)
         has_wait = answer.status in (403, 503) and "retry-after" in answer.headers
-        is_refused = answer.status == 429 or has_wait or (answer.status == 403 and left == 0)
-        if is_refused or (left == 0 and wait):
+        is_refused = answer.status == 429 or has_wait or (answer.status == 403 and remaining == 0)
+        if is_refused or (remaining == 0 and wait):
             wait = min(max(wait, self._least_wait), DAY)
-            host.free_at = host.free_at if is_of_picture else self._clock() + wait
+            if not is_of_picture:
+                host.free_at = self._clock() + wait
         if is_refused:
             raise Throttled(
                 f"{host.name} is busy or its quota is spent (status {answer.status}); it "
                 f"is asked again at {timestamp(self._clock() + wait)}",
                 wait,
-                left,
+                remaining,
             )
         return answer
 
-    def _exchange(self, seconds: float, most_bytes: int, is_trusted: bool) -> _Exchange:
+    def _exchange(self, seconds: float, most_bytes: int, *, is_trusted: bool) -> _Exchange:
         return _Exchange(
-            seconds, most_bytes, self._settings, is_trusted, self.stopping, lambda: self._tls
+            self._settings,
+            seconds=seconds,
+            most_bytes=most_bytes,
+            is_trusted=is_trusted,
+            stopping=self.stopping,
+            make_tls=lambda: self._tls,
         )
 
-    def _follow(self, request: Request, is_trusted: bool, large: LargeTurn | None) -> Answer:
-        """The answer at the end of the redirects, each hop judged like the first."""
-        exchange = self._exchange(PROVIDER_SECONDS, request.max_response_bytes, is_trusted)
-        asked = request.url
+    def _follow(self, request: Request, large: LargeTurn | None, *, is_trusted: bool) -> Answer:
+        """Returns the answer at the end of the redirects, each hop judged like the first."""
+        exchange = self._exchange(
+            PROVIDER_SECONDS, request.max_response_bytes, is_trusted=is_trusted
+        )
         if large:
             exchange.wait_for_large_slot = functools.partial(
                 large.take, is_user_supplied=request.is_user_supplied
             )
-        exchange.address = request.named_by
-        contact = f"; {self._settings.contact}" if self._settings.contact else ""
-        request = dataclasses.replace(
-            request,
-            headers={
-                "User-Agent": f"{USER_AGENT} (self-hosted release tracker{contact})",
-                "Accept-Encoding": "gzip",
-                **request.headers,
-            },
-        )
+        requested_url = request.url
+        named_by = request.named_by  # the address of who named the next URL
+        request = self._with_our_headers(request)
         for _ in range(_REDIRECTS + 1):
-            if exchange.address and not (  # a public address may not name one that is private
-                self._settings.outgoing_proxy
-                or blocked_reason(exchange.address, (), is_trusted=False)
-            ):
+            if named_by and not self._may_name_private(named_by):
                 exchange.is_trusted = False
             with self._open(request, exchange) as response:
-                target = response.headers.get("Location")
-                if (
-                    request.hosts
-                    and host_of(urljoin(request.url, target or "")) not in request.hosts
-                ):
-                    target = None  # the redirect itself is the answer
-                if (
-                    response.status not in (301, 302, 303, 307, 308)
-                    or not target
-                    or request.method == "POST"
-                ):
-                    body = _read_body(response, exchange, request.may_be_cut)
+                target = _redirect_target(request, response)
+                if not target:
+                    body = _read_body(response, exchange, may_be_cut=request.may_be_cut)
                     return Answer(
-                        request.url,
-                        response.status,
-                        _headers(response),
-                        body,
-                        asked,
-                        exchange.address,
+                        url=request.url,
+                        status=response.status,
+                        headers=_headers(response),
+                        body=body,
+                        requested_url=requested_url,
+                        address=exchange.address,
                     )
+            named_by = exchange.address
             request = _redirected(request, target)
         raise Unreachable(f"it redirected more than {_REDIRECTS} times")
 
+    def _with_our_headers(self, request: Request) -> Request:
+        contact = f"; {self._settings.contact}" if self._settings.contact else ""
+        headers = {
+            "User-Agent": f"{USER_AGENT} (self-hosted release tracker{contact})",
+            "Accept-Encoding": "gzip",
+            **request.headers,
+        }
+        return dataclasses.replace(request, headers=headers)
+
+    def _may_name_private(self, address: str) -> bool:
+        """Tells whether the server at an address may name one at a private address: a public one may not.
+
+        Behind a proxy it may: there the address is the proxy's.
+        """
+        if self._settings.outgoing_proxy:
+            return True
+        return blocked_reason(address, (), is_trusted=False) is not None
+
     @contextlib.contextmanager
     def _open(self, request: Request, exchange: _Exchange) -> Iterator[http.client.HTTPResponse]:
-        """The answer's head. Raises Unreachable for every way in which none comes, there or in the body."""
+        """Yields the answer's head.
+
+        Raises Unreachable for every way in which none comes, there or in the body.
+        """
         # Where notifications are posted to, the path may be the secret.
         is_shown = request.method in ("GET", "HEAD")
         try:
@@ -10185,22 +10307,23 @@ class Fetcher:
             raise Unreachable(self._mask(_network_error(error))) from error
 
     def _mail(self, mail: Mail) -> Answer:
-        """The mail server's last reply to a message. Raises Unreachable.
-        The server is the operator's choice, so it may be anywhere; configured TLS is never left out."""
-        url, login = urlsplit(self._settings.smtp_url), _login_of(self._settings.smtp_url)
+        """Returns the mail server's last reply to a message. Raises Unreachable.
+
+        The server is the operator's choice, so it may be anywhere; configured TLS is never left out.
+        """
+        url = urlsplit(self._settings.smtp_url)
         if not url.hostname:
             raise Unreachable("no mail server is configured; --smtp-url sets one")
-        exchange, code = self._exchange(MAIL_SECONDS, REPLY_LIMIT, is_trusted=True), 250
+        exchange = self._exchange(MAIL_SECONDS, REPLY_LIMIT, is_trusted=True)
+        code = 250
         try:
-            with contextlib.closing(_MailConnection(exchange, url)) as server:
-                try:
-                    words = server.hand_over(mail, login)
-                finally:  # what it answers to QUIT does not count
-                    with contextlib.suppress(OSError, Unreachable):
-                        server.quit()
+            connection = _MailConnection(exchange, url)
+            with contextlib.closing(connection), _quitting(connection):
+                words = connection.hand_over(mail, _login_of(self._settings.smtp_url))
         except smtplib.SMTPResponseException as error:
-            # One that accepts is out of turn here: no mail has been handed over.
-            code, reply = error.smtp_code if error.smtp_code >= 400 else 0, error.smtp_error
+            # A code that accepts is out of turn here: no mail has been handed over.
+            code = error.smtp_code if error.smtp_code >= 400 else 0
+            reply = error.smtp_error
             words = reply if isinstance(reply, bytes) else reply.encode()
         except (OSError, ValueError) as error:
             raise Unreachable(self._mask(f"{url.hostname}: {_network_error(error)}")) from error
@@ -10216,15 +10339,21 @@ DOCKER_SECONDS = 3.0  # for each answer of an engine
 
 
 def ask_docker(address: str, path: str) -> Answer:
-    """What the API of Docker or Podman answers at its socket, or at tcp://host:port. Raises Unreachable."""
-    fetcher, url = Fetcher(Settings()), urlsplit(address)
+    """Returns what the API of Docker or Podman answers at its socket, or at tcp://host:port.
+
+    Raises Unreachable.
+    """
+    fetcher = Fetcher(Settings())
     exchange = fetcher._exchange(DOCKER_SECONDS, 20 * MIB, is_trusted=True)
-    exchange.socket_path = "" if url.scheme == "tcp" else address.removeprefix("unix://")
-    host = "docker" if exchange.socket_path else url.netloc if url.port else f"{url.netloc}:2375"
+    url = urlsplit(address)
+    if url.scheme != "tcp":
+        exchange.socket_path = address.removeprefix("unix://")
+        host = "docker"
+    else:
+        host = url.netloc if url.port else f"{url.netloc}:2375"
     with fetcher._open(Request(f"http://{host}{path}"), exchange) as response:
-        return Answer(
-            path, response.status, _headers(response), _read_body(response, exchange, False)
-        )
+        body = _read_body(response, exchange, may_be_cut=False)
+        return Answer(path, response.status, _headers(response), body)
 
 
 # == providers =================================================================
@@ -10338,7 +10467,7 @@ def next_page(answer: Answer, named_in_body: str | None = None) -> str | None:
     """
     header = _NEXT_LINK.search(answer.headers.get("link", ""))
     link = named_in_body or (header[1] if header else "")
-    asked_url = urlsplit(answer.asked)
+    asked_url = urlsplit(answer.requested_url)
     url = urlsplit(urljoin(answer.url, link))
     if url[:2] != asked_url[:2]:
         url = asked_url._replace(query=url.query)
@@ -10512,7 +10641,10 @@ def _expect_list(value: Any) -> list[Any]:
 
 def _renamed_to(releases: Answer, headers: Mapping[str, str]) -> Exchange:
     """The new name of a project whose list of releases its host redirects to its own address, else None."""
-    if releases.url == releases.asked or urlsplit(releases.url)[:2] != urlsplit(releases.asked)[:2]:
+    if (
+        releases.url == releases.requested_url
+        or urlsplit(releases.url)[:2] != urlsplit(releases.requested_url)[:2]
+    ):
         return None
     url = releases.url.partition("/releases?")[0]
     answer = yield Request(url, headers, accept_statuses=_UNAVAILABLE)
@@ -19191,7 +19323,7 @@ class _Conversation:
         self._large.close()
         if time.monotonic() > self._ends_at:
             raise Unreachable(f"the check took longer than {CHECK_SECONDS / MINUTE:g} minutes")
-        answer = self._fetcher.fetch(request, self._is_trusted, self._large)
+        answer = self._fetcher.fetch(request, is_trusted=self._is_trusted, large=self._large)
         quota_left = requests_left(answer.headers)
         if quota_left is not None:
             self.quota_left = quota_left
@@ -19775,7 +19907,7 @@ class Tracker(Worker):
         headers = validator.headers if validator else {}
         result = dataclasses.replace(
             result,
-            etag_url=validator.asked if validator else None,
+            etag_url=validator.requested_url if validator else None,
             etag=headers.get("etag") or headers.get("last-modified"),
             verdicts=verdicts,
             events=events,
@@ -21459,7 +21591,7 @@ class Courier(Worker):
     def __init__(
         self,
         store: Store,
-        post: Callable[[Request | Mail, bool], Answer],
+        post: Callable[..., Answer],
         settings: Settings,
         clock: Callable[[], float] = time.time,
         *,
@@ -21875,11 +22007,11 @@ class Courier(Worker):
         request = make_request(Message(batch, self._settings, now))
         answer: Answer | None = None
         try:
-            answer = self.post(request, is_of_admin)
+            answer = self.post(request, is_trusted=is_of_admin)
             if chat := migrated_to(destination.kind, answer):
                 moved_batch = self._move_chat(batch, chat)
                 request = make_request(Message(moved_batch, self._settings, now))
-                answer = self.post(request, is_of_admin)
+                answer = self.post(request, is_trusted=is_of_admin)
             error = delivery_error(destination.kind, answer, redact, self._kinds)
         except Unreachable as failure:
             answer = None
@@ -22582,7 +22714,7 @@ class Inventory(Value):
     ]  # of an account, patterns, versions, as Context
     providers: Mapping[str, Provider]
     waiting: Callable[[str], contextlib.AbstractContextManager[bool]]
-    refusal_of: Callable[[str, bool], str | None]  # as Fetcher's
+    refusal_of: Callable[..., str | None]  # as Fetcher's
     kinds: Kinds
 
     def add(
@@ -22601,7 +22733,11 @@ class Inventory(Value):
             source
             and source.is_trusted
             and not (account and account.is_admin)
-            and (reason := self.refusal_of(name if "://" in name else f"http://{name}", False))
+            and (
+                reason := self.refusal_of(
+                    name if "://" in name else f"http://{name}", is_trusted=False
+                )
+            )
         ):
             raise Invalid(Problem("name", f"cannot be used: {reason}"))
         added = self.store.projects.add(account_id, provider.id, key, name, settings, labels)
@@ -23368,7 +23504,7 @@ class Context:
     answers: AnswerCache
     waits: ConcurrencyLimit
     ask: Callable[[Request], Answer]  # Fetcher's fetch, and the next
-    refusal_of: Callable[[str, bool], str | None]
+    refusal_of: Callable[..., str | None]
     refused_tokens: Mapping[str, tuple[str, float]]
     outages: Mapping[str, str]
     try_out: Callable[..., tuple[Transcript, str | None]]  # as Courier's
@@ -23964,7 +24100,7 @@ def _check_addresses(call: Call, destination: Destination) -> None:
             address = destination.settings.get(name)
             if not address:
                 continue
-            refusal = call.context.refusal_of(address, call.account.is_admin)
+            refusal = call.context.refusal_of(address, is_trusted=call.account.is_admin)
             if refusal:
                 raise Invalid(Problem(name, f"cannot be used: {refusal}"))
 

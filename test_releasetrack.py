@@ -1349,7 +1349,6 @@ NOT_PLAIN_YET = {
     "versions",
     "values",
     "store",
-    "fetching",
     "providers",
     "readers",
     "rules",
@@ -5900,8 +5899,8 @@ def talk() -> Iterator[Callable[..., Raw]]:
 class Hurried(rt.Fetcher):
     """A fetcher that has half a second for an exchange, and 256 KiB for a provider's answer."""
 
-    def _exchange(self, seconds: float, most_bytes: int, is_trusted: bool) -> Any:
-        return super()._exchange(0.5, min(most_bytes, 256 * rt.KIB), is_trusted)
+    def _exchange(self, seconds: float, most_bytes: int, *, is_trusted: bool) -> Any:
+        return super()._exchange(0.5, min(most_bytes, 256 * rt.KIB), is_trusted=is_trusted)
 
 
 def a_post(url: str, body: bytes = b"{}", **headers: str) -> rt.Request:
@@ -5991,11 +5990,15 @@ def test_exchange_ends_within_deadline_and_byte_budget(talk, way):
         big = a_post(url, bytes(30 * rt.MIB if peer is reads_nothing and scheme == "http" else 2))
         began, worked = time.monotonic(), time.thread_time()
         if isinstance(expected, int):
-            answer = fetcher.post(big, True)
+            answer = fetcher.post(big, is_trusted=True)
             assert answer.status == expected and len(answer.body) <= 32 * rt.KIB
         else:
             words = failure_of(
-                lambda: fetcher.post(big, True) if way == "post" else fetcher.fetch(rt.Request(url))
+                lambda: (
+                    fetcher.post(big, is_trusted=True)
+                    if way == "post"
+                    else fetcher.fetch(rt.Request(url))
+                )
             )
             assert expected in words, (peer, words)
         assert time.monotonic() - began < 15 and time.thread_time() - worked < 0.3
@@ -6011,7 +6014,7 @@ def test_exchange_ends_within_deadline_and_byte_budget(talk, way):
     server, fetcher = talk(is_silent), rt.Fetcher(rt.Settings())
     threading.Timer(0.2, fetcher.stopping.set).start()
     began = time.monotonic()  # or when the program stops
-    assert "stopped" in failure_of(lambda: fetcher.post(a_post(server.url), True))
+    assert "stopped" in failure_of(lambda: fetcher.post(a_post(server.url), is_trusted=True))
     assert time.monotonic() - began < 15
 
 
@@ -6098,7 +6101,9 @@ def test_authority_of_a_home_network_is_trusted(talk, tmp_path, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
     names(monkeypatch, ["127.0.0.1"])
     server, fetcher = tls_server(talk, tmp_path, "home"), rt.Fetcher(rt.Settings())
-    assert fetcher.post(a_post(f"https://localhost:{server.port}/hook"), True).status == 204
+    assert (
+        fetcher.post(a_post(f"https://localhost:{server.port}/hook"), is_trusted=True).status == 204
+    )
 
 
 def test_tls_is_verified_without_plain_fallback(talk, tmp_path, trusted, monkeypatch, caplog):
@@ -6113,7 +6118,7 @@ def test_tls_is_verified_without_plain_fallback(talk, tmp_path, trusted, monkeyp
         url = f"https://{host}:{server.port}/hook"
         _ = fetcher._tls
         for ask in (
-            lambda: fetcher.post(a_post(url), True),
+            lambda: fetcher.post(a_post(url), is_trusted=True),
             lambda: fetcher.fetch(rt.Request(url)),
         ):
             if says is None:
@@ -6148,12 +6153,12 @@ def test_dns_failure_is_reported_in_time(monkeypatch):
     """The name servers may not answer for half a minute, in which getaddrinfo cannot be interrupted."""
     fetcher, ends = rt.Fetcher(rt.Settings()), threading.Event()
     for host in ("name.invalid", "a..b", "x" * 64 + ".example", "%zz"):
-        words = failure_of(lambda: fetcher.post(a_post(f"http://{host}/"), True))
+        words = failure_of(lambda: fetcher.post(a_post(f"http://{host}/"), is_trusted=True))
         assert host in words and re.search("DNS lookup of|looked up", words)
     assert rt._LOOKUP == 3
     monkeypatch.setattr(rt, "_LOOKUP", 0.1)
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **about: [] if ends.wait(5) else [])
-    assert failure_of(lambda: fetcher.post(a_post("http://hook.example/"), True)) == (
+    assert failure_of(lambda: fetcher.post(a_post("http://hook.example/"), is_trusted=True)) == (
         "the address of hook.example could not be looked up within 0.1 s"
     )
     ends.set()
@@ -6164,9 +6169,11 @@ def test_ssrf_dns_rebinding_is_refused(listen, monkeypatch):
     asked = names(monkeypatch, ["127.0.0.1"], ["127.0.0.2"])
     fetcher = rt.Fetcher(rt.Settings(allow_network=("127.0.0.1",)))
     url = f"http://flip.example:{receiver.port}/"
-    assert fetcher.post(a_post(url), False).address == "127.0.0.1"
+    assert fetcher.post(a_post(url), is_trusted=False).address == "127.0.0.1"
     assert len(asked) == 1 and receiver.seen[0].headers["host"] == f"flip.example:{receiver.port}"
-    assert "127.0.0.2 is a private address" in failure_of(lambda: fetcher.post(a_post(url), False))
+    assert "127.0.0.2 is a private address" in failure_of(
+        lambda: fetcher.post(a_post(url), is_trusted=False)
+    )
     assert len(asked) == 2 and len(receiver.seen) == 1
     for addresses in (
         ["127.0.0.1", "169.254.169.254"],
@@ -6174,10 +6181,12 @@ def test_ssrf_dns_rebinding_is_refused(listen, monkeypatch):
         ["10.0.0.1", "127.0.0.1"],
     ):
         names(monkeypatch, addresses)
-        failure_of(lambda: fetcher.post(a_post(url), False))  # whichever of them would be dialled
+        failure_of(
+            lambda: fetcher.post(a_post(url), is_trusted=False)
+        )  # whichever of them would be dialled
     assert len(receiver.seen) == 1
     names(monkeypatch, ["127.0.0.9", "127.0.0.1"])  # the first one that accepts the connection
-    assert fetcher.post(a_post(url), True).address == "127.0.0.1"
+    assert fetcher.post(a_post(url), is_trusted=True).address == "127.0.0.1"
 
 
 def test_ssrf_address_classes():
@@ -6240,17 +6249,17 @@ def test_ssrf_address_classes():
 def test_webhook_ssrf_private_addresses_refused(talk, host, is_loopback):
     server = talk(b"HTTP/1.1 204 No Content\r\n\r\n")
     url, fetcher = f"http://{host}:{server.port}/", rt.Fetcher(rt.Settings())
-    words = failure_of(lambda: fetcher.post(a_post(url), False))
+    words = failure_of(lambda: fetcher.post(a_post(url), is_trusted=False))
     assert ("--allow-network" if is_loopback else "never sent to") in words
-    assert fetcher.refusal_of(url, False) == words  # said when it is saved, too
+    assert fetcher.refusal_of(url, is_trusted=False) == words  # said when it is saved, too
     assert server.connections == 0
     if is_loopback:
-        assert fetcher.post(a_post(url), True).status == 204
+        assert fetcher.post(a_post(url), is_trusted=True).status == 204
         open_to_all = rt.Fetcher(rt.Settings(allow_network=("127.0.0.0/8", "::1")))
-        assert open_to_all.post(a_post(url), False).status == 204
-        assert open_to_all.refusal_of(url, False) is None
+        assert open_to_all.post(a_post(url), is_trusted=False).status == 204
+        assert open_to_all.refusal_of(url, is_trusted=False) is None
     else:
-        failure_of(lambda: fetcher.post(a_post(url), True))
+        failure_of(lambda: fetcher.post(a_post(url), is_trusted=True))
 
 
 @pytest.mark.parametrize(
@@ -6279,7 +6288,7 @@ def test_webhook_url_must_be_a_plain_web_address(talk, target):
         target.format(port=server.port, over=65536 + server.port),
         rt.Fetcher(rt.Settings()),
     )
-    failure_of(lambda: fetcher.post(a_post(url), True))
+    failure_of(lambda: fetcher.post(a_post(url), is_trusted=True))
     failure_of(lambda: fetcher.fetch(rt.Request(url)))
     with pytest.raises(rt.Invalid):
         rt.read_settings("webhook", [("url", url)])
@@ -6297,7 +6306,7 @@ def test_webhook_request_on_the_wire(listen, talk):
         ],
     )
     destination = rt.Destination("d", "a", "webhook", "hook", settings, rt.make_signing_secret())
-    fetcher.post(request_of(a_delivery(destination)), True)
+    fetcher.post(request_of(a_delivery(destination)), is_trusted=True)
     (seen,) = receiver.seen
     assert (seen.method, seen.path) == ("POST", "/a/%C3%A9?q=%C3%A9")
     assert seen.headers["authorization"] == "Basic eDp5" and seen.headers["x-name"] == "J\u00fcrgen"
@@ -6320,7 +6329,9 @@ def test_webhook_request_on_the_wire(listen, talk):
         "x-service-signature",
     }
     raw = talk(answers(OK))
-    fetcher.post(a_post(raw.url, **{"webhook-id": "1", "X-NewReleases-Signature": "2"}), True)
+    fetcher.post(
+        a_post(raw.url, **{"webhook-id": "1", "X-NewReleases-Signature": "2"}), is_trusted=True
+    )
     assert (
         b"\r\nwebhook-id: 1\r\n" in raw.got[0]
         and b"\r\nX-NewReleases-Signature: 2\r\n" in raw.got[0]
@@ -6356,11 +6367,14 @@ def test_proxy_is_that_of_the_settings(listen, talk, tmp_path, trusted, monkeypa
     for variable in ("http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy"):
         monkeypatch.setenv(variable, proxy.url)
     fetcher = rt.Fetcher(rt.Settings())
-    fetcher.post(a_post(receiver.url), True), fetcher.fetch(rt.Request(receiver.url))
+    fetcher.post(a_post(receiver.url), is_trusted=True), fetcher.fetch(rt.Request(receiver.url))
     assert len(receiver.seen) == 2 and proxy.connections == 0
     monkeypatch.setenv("no_proxy", "*")
     fetcher.configure(rt.Settings(outgoing_proxy=proxy.url.replace("//", "//me:secret@")))
-    assert fetcher.post(a_post(f"http://hook.example:{receiver.port}/x"), True).status == 204
+    assert (
+        fetcher.post(a_post(f"http://hook.example:{receiver.port}/x"), is_trusted=True).status
+        == 204
+    )
     assert fetcher.fetch(rt.Request(f"http://forge.example:{receiver.port}/y")).status == 204
     assert fetcher.fetch(rt.Request(f"https://localhost:{secure.port}/z")).status == 204
     assert "certificate is not valid" in failure_of(
@@ -6368,7 +6382,7 @@ def test_proxy_is_that_of_the_settings(listen, talk, tmp_path, trusted, monkeypa
     )
     fetcher.configure(dataclasses.replace(fetcher._settings, allow_network=("127.0.0.0/8", "::1")))
     assert (
-        fetcher.post(a_post(f"https://localhost:{secure.port}/"), False).status == 204
+        fetcher.post(a_post(f"https://localhost:{secure.port}/"), is_trusted=False).status == 204
     )  # verified by the name
     assert re.match(rb"CONNECT (127\.0\.0\.1|\[::1\]):", proxy.got.pop()) and secure.got.pop()
     assert [head.split(b" HTTP/1.")[0].decode() for head in proxy.got] == [
@@ -6400,10 +6414,12 @@ def test_proxy_ssrf_literal_addresses_and_redirects_to_them_refused(listen, monk
         "169.254.169.254",
         "192.168.1.1",
     ):
-        assert "address" in failure_of(lambda: fetcher.post(a_post(f"http://{host}:1/"), False))
+        assert "address" in failure_of(
+            lambda: fetcher.post(a_post(f"http://{host}:1/"), is_trusted=False)
+        )
         assert "address" in failure_of(
             lambda: fetcher.fetch(
-                rt.Request(f"http://{host}:1/x.git", is_user_supplied=True), False
+                rt.Request(f"http://{host}:1/x.git", is_user_supplied=True), is_trusted=False
             )
         )
     assert not proxy.seen
@@ -6411,10 +6427,13 @@ def test_proxy_ssrf_literal_addresses_and_redirects_to_them_refused(listen, monk
     names(monkeypatch, ["10.0.0.5"], ["1.1.1.1"])
     asked = rt.Request("http://flip.example:81/x.git", is_user_supplied=True)
     assert (
-        "10.0.0.5 is a private address" in failure_of(lambda: fetcher.fetch(asked, False))
+        "10.0.0.5 is a private address"
+        in failure_of(lambda: fetcher.fetch(asked, is_trusted=False))
         and not proxy.seen
     )
-    assert "169.254.169.254 is a link-local" in failure_of(lambda: fetcher.fetch(asked, False))
+    assert "169.254.169.254 is a link-local" in failure_of(
+        lambda: fetcher.fetch(asked, is_trusted=False)
+    )
     (seen,) = proxy.seen
     assert (seen.path, seen.headers["host"]) == ("http://1.1.1.1:81/x.git", "flip.example:81")
 
@@ -6479,9 +6498,9 @@ def test_hostile_answers_are_errors_in_plain_words(talk):
         words = failure_of(lambda: fetcher.fetch(rt.Request(server.url)))
         assert re.search(says, words), (case, words)
         if case in AFTER_THE_HEAD:
-            assert fetcher.post(a_post(server.url), True).status in (200, 302), case
+            assert fetcher.post(a_post(server.url), is_trusted=True).status in (200, 302), case
         else:
-            words = failure_of(lambda: fetcher.post(a_post(server.url), True))
+            words = failure_of(lambda: fetcher.post(a_post(server.url), is_trusted=True))
             assert re.search(says, words), (case, words)
 
 
@@ -6509,7 +6528,7 @@ def test_redirects_of_providers_are_followed_five_times(listen):
         )
         provider.seen.clear()
         found = fetcher.fetch(rt.Request(provider.url + "/0"))
-        assert (found.body, found.url, found.asked) == (
+        assert (found.body, found.url, found.requested_url) == (
             b"here",
             f"{provider.url}/{hops}",
             provider.url + "/0",
@@ -6702,15 +6721,17 @@ def test_interim_answers_are_read_on(talk):
             b"HTTP/1.1 %d Wait\r\nLink: </x>\r\n\r\n" % interim * 3
             + b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
         )
-        answer = rt.Fetcher(rt.Settings()).post(a_post(server.url), True)
+        answer = rt.Fetcher(rt.Settings()).post(a_post(server.url), is_trusted=True)
         assert (answer.status, answer.body) == (200, b"ok")
 
 
 def test_fetcher_uses_changed_settings(listen):
     receiver, fetcher = listen(500), rt.Fetcher(rt.Settings())
-    assert "private address" in failure_of(lambda: fetcher.post(a_post(receiver.url), False))
+    assert "private address" in failure_of(
+        lambda: fetcher.post(a_post(receiver.url), is_trusted=False)
+    )
     fetcher.configure(rt.Settings(allow_network=("127.0.0.1",), contact="https://me.example"))
-    assert fetcher.post(a_post(receiver.url), False).status == 500
+    assert fetcher.post(a_post(receiver.url), is_trusted=False).status == 500
     fetcher.fetch(rt.Request(receiver.url))
     assert "https://me.example" in receiver.seen[-1].headers["user-agent"]
 
@@ -10691,7 +10712,7 @@ class Canned:
         if found.status == 200:
             self.bodies[path] = found.body
             found = dataclasses.replace(found, body=self.changed.get(path, found.body))
-        return dataclasses.replace(found, url=request.url, asked=request.url)
+        return dataclasses.replace(found, url=request.url, requested_url=request.url)
 
 
 PAGE = b"<!DOCTYPE html><html><body><h1>Just a moment...</h1></body></html>"
@@ -20924,7 +20945,7 @@ def post_mail(
     poster = fetcher(rt.Settings(smtp_url=url))
     _ = poster._tls
     try:
-        answer = poster.post(a_mail(**about), True)
+        answer = poster.post(a_mail(**about), is_trusted=True)
     except rt.Unreachable as error:
         return None, str(error), ""
     return answer.status, rt.delivery_error("email", answer, str), answer.text()
@@ -21167,7 +21188,7 @@ def test_smtp_server_that_hangs_closes_or_is_missing_fails_in_words(mail_server)
         ("smtp://mail.invalid", "mail.invalid"),
     ):
         assert says in failure_of(
-            lambda: rt.Fetcher(rt.Settings(smtp_url=url)).post(a_mail(), True)
+            lambda: rt.Fetcher(rt.Settings(smtp_url=url)).post(a_mail(), is_trusted=True)
         )
 
 
@@ -21793,7 +21814,7 @@ def answer_with(**about: Any) -> Callable[..., rt.Answer]:
     })
 
 
-def fails(*args: Any) -> Any:
+def fails(*args: Any, **options: Any) -> Any:
     raise ZeroDivisionError
 
 
@@ -22000,11 +22021,11 @@ def test_turn_that_is_interrupted_records_what_was_sent(world):
     """Ctrl-C in ``check --send``: what was accepted before is not sent again."""
     posts: list[Any] = []
 
-    def interrupted(*args: Any) -> rt.Answer:
+    def interrupted(*args: Any, **options: Any) -> rt.Answer:
         posts.append(args)
         if len(posts) == 2:
             raise KeyboardInterrupt
-        return answer_with()(*args)
+        return answer_with()(*args, **options)
 
     hook, project = world.webhook("http://127.0.0.1:9/"), world.track("github", "o/p")
     put_event(world, project, "1.0", hook), put_event(world, project, "1.1", hook)
