@@ -12052,22 +12052,32 @@ _GIT_TAG_OF_FILE = re.compile(rb"^([0-9a-f]{40,64})\trefs/tags/([^\n\0 ]+)()$", 
 _GIT_TAGS_ALONE = b"0014command=ls-refs\n%s00010009peel\n001aref-prefix refs/tags/\n0000"
 
 
+_GIT_HEAD = b"001e# service=git-upload-pack\n0000"
+
+
+def _git_references(project: ProjectRef) -> Generator[Request, Answer, tuple[Answer, bytes]]:
+    """``(answer, what it has to begin with)``: the tags by version 2 of the protocol, else all references."""
+    repository = project.name if "://" in project.name else f"{project.site}/{project.name}"
+    version_2 = {"Git-Protocol": "version=2"}
+    url = f"{repository}/info/refs?service=git-upload-pack"
+    answer = yield Request(url, {**version_2, **project.auth})
+    if not answer.body.removeprefix(_GIT_HEAD).startswith(b"000eversion 2\n"):
+        return answer, _GIT_HEAD
+    hashes = re.search(rb"[0-9a-f]{4}object-format=[a-z0-9]{1,20}\n", answer.body)  # we read any
+    is_redirected = urlsplit(answer.url)[:2] != urlsplit(url)[:2]
+    headers = {**version_2, "Content-Type": "application/x-git-upload-pack-request"}
+    if not is_redirected:  # the password is for the site only
+        headers |= project.auth
+    body = _GIT_TAGS_ALONE % (hashes[0] if hashes else b"")
+    url = answer.url.replace("/info/refs?service=", "/")
+    return (yield Request(url, headers, "POST", body)), b""
+
+
 def git(project: ProjectRef) -> Exchange:
     """A repository's tags over smart HTTP, without dates: https://git-scm.com/docs/protocol-v2#_ls_refs, else
     https://git-scm.com/docs/http-protocol#_smart_clients, which lists all refs: lines after their length.
     A server of plain files has them as lines; it answers so to the same request."""
-    version_2 = {"Git-Protocol": "version=2"}
-    answer = yield Request(f"{project.name}/info/refs?service=git-upload-pack", version_2)
-    head = b"001e# service=git-upload-pack\n0000"
-    if answer.body.removeprefix(head).startswith(b"000eversion 2\n"):
-        head, url = b"", answer.url.replace("/info/refs?service=", "/")
-        hashes = re.search(
-            rb"[0-9a-f]{4}object-format=[a-z0-9]{1,20}\n", answer.body
-        )  # that we can read
-        headers = {**version_2, "Content-Type": "application/x-git-upload-pack-request"}
-        answer = yield Request(
-            url, headers, "POST", _GIT_TAGS_ALONE % (hashes[0] if hashes else b"")
-        )
+    answer, head = yield from _git_references(project)
     tag_pattern = _GIT_TAG
     if head and _GIT_FILE.fullmatch(answer.body):
         tag_pattern = _GIT_TAG_OF_FILE
@@ -12406,8 +12416,8 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
             pasted=(rf"_/{_PART}{_REST}", rf"(?:r|repository/docker)/{_PARTS}{_REST}")),
     Dialect(forgejo, "owner/repository", _REPOSITORY, "{site}/{name}/releases", "{page}/tag/{version}",
             normalise=_without_git, key=str.lower, auth=_header("Authorization", "token "), pasted=(_FORGE,)),
-    Dialect(git, "the repository's address", r"https?://[^\s/?#@]+/[^\s?#]+", "{name}",
-            normalise=_folded_address,
+    Dialect(git, "the repository's path", r"[^\s/?#:@]+(?:/[^\s/?#]+)*", "{site}/{name}",
+            normalise=_folded_address, auth=_basic_auth("git"), pasted=(r"(.+)",),
             key=lambda name: name.removeprefix("https://").removesuffix(".git")),
     Dialect(github, "owner/repository", _REPOSITORY, "{site}/{name}/releases", "{page}/tag/{version}",
             normalise=_without_git, key=str.lower, auth=_BEARER, pasted=(_FORGE,)),
@@ -12731,7 +12741,8 @@ PROVIDERS = ProviderTable((row.id, row) for row in (
              rf"lscr\.io/{_TAGGED}",       # which leads there
              rf"github\.com/{_PART}/[^/]+/pkgs/container/{_PART}{_REST}",
              rf"github\.com/(?:orgs|users)/{_PART}/packages/container/(?:package/)?{_PART}{_REST}")),
-    _row("git", "", "git", "https://git.kernel.org/pub/scm/git/git.git", "Git"),
+    _row("git", "", "git", "https://git.kernel.org/pub/scm/git/git.git", "Git", page="{name}", auth=None,
+         form="the repository's address", pattern=r"https?://[^\s/?#@]+/[^\s?#]+"),
     _row("gitea", "https://gitea.com", "forgejo", "gitea/tea", "Gitea.com"),
     _row("github", "https://github.com", "github", "bottlepy/bottle", "GitHub"),
     _row("github-npm", "https://npm.pkg.github.com", "npm", "@owner/package", "GitHub npm",
@@ -13241,7 +13252,9 @@ def project_at(
     if re.search(r"://[^/@:]*:[^/@]*@", text):
         raise Invalid(
             Problem(
-                "name", "must not contain user and password; a token comes from the environment"
+                "name",
+                "must not contain user and password; those are the token of a provider that the "
+                "operator adds for the server, such as --provider mine=git:https://git.example.org",
             )
         )
     if is_typed and id_ is None and text in providers:

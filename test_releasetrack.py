@@ -9327,6 +9327,35 @@ def test_git_tags_of_git_itself(listen, tmp_path, hashes):
         read_from("git", plain.url, f"{plain.url}/r")
 
 
+@pytest.mark.parametrize("token", ["robot:pass:word", "word-alone"])
+def test_git_behind_a_password_is_read_by_who_has_it(listen, token):
+    """The password goes to the provider's own server alone, also where that sends a program elsewhere."""
+    secret = base64.b64encode((token if ":" in token else f"git:{token}").encode()).decode()
+    capabilities = b"001e# service=git-upload-pack\n0000000eversion 2\n0000"
+    tags = b"003d" + b"1a" * 20 + b" refs/tags/v1.2\n0000"
+
+    def answer(seen: Seen) -> Any:
+        is_open = seen.path.startswith("/open/")
+        if not is_open and seen.headers.get("authorization") != f"Basic {secret}":
+            return 401, b"", {"WWW-Authenticate": 'Basic realm="git"'}
+        if seen.path.startswith("/moved/"):
+            return 302, b"", {"Location": f"{other.url}/open{seen.path[6:]}"}
+        return 200, tags if seen.method == "POST" else capabilities
+
+    site, other = listen(answer), listen(answer)
+    provider = rt.providers_with([("work", "git", site.url)])["work"]
+    fetch = rt.Fetcher(rt.Settings()).fetch
+    for name in ("team/app.git", "moved/app"):
+        (release_,) = rt.releases_of(provider, name, fetch, token).releases
+        assert release_.version == "v1.2"
+    assert other.seen and not any("authorization" in seen.headers for seen in other.seen)
+    with pytest.raises(rt.TokenRefused, match="refuses the token in WORK_TOKEN"):
+        rt.releases_of(provider, "team/app", fetch, "robot:wrong")
+    with pytest.raises(rt.ProviderError, match="needs a token in WORK_TOKEN"):
+        rt.releases_of(provider, "team/app", fetch, None)
+    assert rt.PROVIDERS["git"].auth(token) == {}, "it would go to whatever host a user names"
+
+
 def test_pages_are_followed_up_to_what_is_known(listen):
     def answer(seen: Seen) -> Any:
         page = int((re.search(r"&page=(\d+)$", seen.path) or [0, 1])[1])
@@ -10350,6 +10379,9 @@ def test_pasted_address_finds_project_of_operator_provider():
         ("forgejo", "https://www.example.org", "https://www.example.org/o/r", "o/r"),
         ("forgejo", "https://Git.Example", "git.example/o/r/", "o/r"),
         ("github", "https://ghe.example", "https://ghe.example/o/r/releases/tag/1", "o/r"),
+        ("git", "https://git.example/r", "https://git.example/r/team/app.git", "team/app.git"),
+        ("git", "https://git.example", "git@git.example:team/app.git", "team/app.git"),
+        ("git", "http://git.lan:81", "http://git.lan:81/app", "app"),
         ("oci", "http://localhost:5000", "localhost:5000/o/i:1.2", "o/i"),
         (
             "simple",
