@@ -186,31 +186,31 @@ log = logging.getLogger("releasetrack")
 # What an operator may choose, and the limits that nobody may. One row a setting: its default, its
 # parser and its help make the flag, the environment variable, the stored setting and the README's line.
 
-MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
-KIB, MIB = 1024, 1024 * 1024
+# Seconds
+MINUTE = 60.0
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+# Bytes
+KIB = 1024
+MIB = 1024 * KIB
 
 PAGE_SIZE = 20  # items on a page of the API
 ROWS = 100  # and of a list that people read
-BODY_LIMIT = ANSWER_LIMIT = 1 * MIB  # of a request to us, and of our answer
-HEAD_TIMEOUT, BODY_TIMEOUT = (
-    10,
-    60,
-)  # seconds from a request's first byte to the end of its head, its body
+BODY_LIMIT = 1 * MIB  # bytes of a request to us
+ANSWER_LIMIT = 1 * MIB  # bytes of our answer
+HEAD_TIMEOUT = 10  # seconds from a request's first byte to the end of its head
+BODY_TIMEOUT = 60  # and to the end of its body
 IDLE_TIMEOUT = 30  # seconds in which a client asks nothing, or reads none of its answer
 UNSENT_LIMIT = 256 * KIB  # bytes of an answer that are kept in memory until they are read
 REQUESTS_WAITING = 200  # requests of one visitor that wait for a thread; one more is refused
 REQUEST_PATIENCE = 10.0  # seconds that a request waits for a thread before it is refused
 CHUNK_OVERHEAD = 4 * KIB  # bytes of a line between the chunks of a body
-UNSENT_SUM = (
-    32 * MIB
-)  # bytes of a visitor's answers that it has not read, beyond which it gets no more
+UNSENT_SUM = 32 * MIB  # bytes of answers that a visitor has not read; beyond it none is begun
 ACCEPTED_AT_ONCE = 32  # connections that are accepted before the others are looked at again
 SMALL_BODY = 64 * KIB  # bytes of a body that may always be sent
 BODIES_LIMIT = 32 * MIB  # bytes of all larger bodies that clients are sending at once
-CONNECTIONS, MOST_FILES = (
-    1000,
-    8192,
-)  # to us at once; files and connections that the process asks to have
+CONNECTIONS = 1000  # to us at once
+MOST_FILES = 8192  # files and connections that the process asks to have
 FORM_FIELDS = 3_000  # that a form of a page may send: a preview of 500 rows sends two for each
 NAME_LIMIT = 200  # characters of a project's name, a version, a label
 TAG_LIMIT = 100  # characters of a tag's name
@@ -228,16 +228,16 @@ RELEASE_LIMIT = 10_000  # releases of a project that are kept, the newest
 INSTALLED_LIMIT = 100  # versions installed of a project, at all places
 ANSWERS_LIMIT = 20  # of a project, which versions follow what is installed
 CHANGES_LIMIT = 1_000  # releases that "what changed" lists, the newest
-CHANGES_NOTES, CHANGES_LINES = 256 * KIB, 2_000  # bytes and lines of the notes of a page of it
+CHANGES_NOTES = 256 * KIB  # bytes of the notes of a page of it
+CHANGES_LINES = 2_000  # and their lines
 CHANGES_NOTE = 64 * KIB  # characters of a note that are shown there
-JSON_LIMIT, VALUE_LIMIT = (
-    10 * MIB,
-    400_000,
-)  # bytes, and values, of an answer that is parsed: some 50 MiB
+JSON_LIMIT = 10 * MIB  # bytes of an answer that is parsed
+VALUE_LIMIT = 400_000  # and values in it: they take some 50 MiB
 NOTE_PREVIEW_CHARS = 2000  # characters of a release note that lists show
 FIRST_CHECK_WAIT = 3.0  # seconds that a request waits for what the tracker does for it
 LEASE = 3.0  # seconds that a claim in the store lasts unless it is renewed
-RETRY_MAX_WAIT, RETRY_WINDOW = 6 * HOUR, 3 * DAY
+RETRY_MAX_WAIT = 6 * HOUR  # between two attempts of a delivery
+RETRY_WINDOW = 3 * DAY  # for which a delivery is attempted
 RETRY_MIN_ATTEMPTS = 10  # failures before a delivery is given up, however long it took
 PROBE_TRIES = 3  # of one delivery to a destination that is away, before another one is tried
 DELIVERY_RETENTION = 30 * DAY  # deliveries and attempts
@@ -247,14 +247,13 @@ IMAGE_WAIT = HOUR  # that a release waits for its image
 IMAGE_WAIT_OF_FIX = 10 * MINUTE  # the same, of a release that names a CVE
 NOTES_WAIT = IMAGE_WAIT_OF_FIX  # that a tag of an image waits for its note, which may name a CVE
 NOTES_AT_ONCE = 100  # notes that are read and written together
-FAILURE_ALERT_AFTER = (
-    10,
-    3 * DAY,
-)  # failed checks, and seconds of failing, before accounts are notified
+FAILURE_ALERT_CHECKS = 10  # failed checks before accounts are notified
+FAILURE_ALERT_AFTER = 3 * DAY  # of failing, before they are
 SECRET_OVERLAP = 1 * DAY  # for which a webhook's previous secret signs beside the current one
 DIGEST_LIMIT = 100  # events of a digest; more go into the next one, right after
 RESEND_SPACING = 0.1  # seconds between a destination's deliveries that are resent together
-SESSION_IDLE, SESSION_MAX_AGE = 14 * DAY, 90 * DAY  # after which a browser has to sign in again
+SESSION_IDLE = 14 * DAY  # without a request, after which a browser has to sign in again
+SESSION_MAX_AGE = 90 * DAY  # after which it has to, whatever it did
 LOGIN_ATTEMPTS_PER_ACCOUNT = 10  # wrong passwords an hour, from one address
 LOGIN_ATTEMPTS_PER_ADDRESS = 30  # wrong passwords an hour, for all accounts together
 SESSIONS_PER_ACCOUNT = 100  # the one that was seen longest ago ends
@@ -279,12 +278,12 @@ MAIL_ADDRESS = re.compile(
 
 
 class SettingError(ValueError):
-    """A setting that cannot be used: which one, its value, and what is expected."""
+    """A setting cannot be used: which one, its value, and what is expected."""
 
 
 # Parsers. Their ValueError says what is expected: "a whole number from 1 to 64".
 def only_if(is_valid: Callable[[Any], Any], expected: str) -> Callable[[Any], Any]:
-    """A reader of the values that are valid, which stay as they are."""
+    """Returns a reader of the values that are valid, which stay as they are."""
 
     def read(value: Any) -> Any:
         if not is_valid(value):
@@ -295,27 +294,33 @@ def only_if(is_valid: Callable[[Any], Any], expected: str) -> Callable[[Any], An
 
 
 def text_matching(pattern: str, expected: str) -> Callable[[str], str]:
-    """A reader of the texts that the pattern matches as a whole."""
+    """Returns a reader of the texts that the pattern matches as a whole."""
     return only_if(re.compile(pattern, re.ASCII).fullmatch, expected)
 
 
 def _whole(least: int, most: int) -> Callable[[str], int]:
-    check = only_if(
-        lambda value: re.fullmatch("[0-9]{1,12}", value) and least <= int(value) <= most,
-        f"a whole number from {least} to {most}",
-    )
-    return lambda value: int(check(value))
+    """Returns a reader of a whole number in digits."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch("[0-9]{1,12}", text) or not least <= int(text) <= most:
+            raise ValueError(f"a whole number from {least} to {most}")
+        return int(text)
+
+    return read
 
 
 _UNITS = {"d": DAY, "h": HOUR, "min": MINUTE, "s": 1.0}
 
 
 def _span(least: float, most: float) -> Callable[[str], float]:
-    """A reader of a length of time: "90 min", "2h", or seconds."""
+    """Returns a reader of a length of time: "90 min", "2h", or seconds."""
 
-    def read(value: str) -> float:
-        found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(d|h|min|s|)", value)
-        if not found or not least <= (seconds := float(found[1]) * _UNITS[found[2] or "s"]) <= most:
+    def read(text: str) -> float:
+        match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(d|h|min|s|)", text)
+        seconds = math.nan
+        if match:
+            seconds = float(match[1]) * _UNITS[match[2] or "s"]
+        if not least <= seconds <= most:
             raise ValueError(
                 f"a time such as 45 s, 30 min or 2 h, from {_text_of(least)} to {_text_of(most)}"
             )
@@ -325,30 +330,30 @@ def _span(least: float, most: float) -> Callable[[str], float]:
 
 
 def read_web_address(value: str) -> str:
-    """An http or https URL without query and fragment, without its trailing slash."""
+    """Returns an http or https URL, which has no query and no fragment, without its trailing slash."""
     with contextlib.suppress(ValueError):
         url = urlsplit(value)
         _ = url.port  # raises for a port beyond 65535
-        if (
-            url.scheme in ("http", "https")
-            and url.hostname
-            and not re.search(r"[\s\x00-\x1f?#]", value)
-        ):
+        is_plain = not re.search(r"[\s\x00-\x1f?#]", value)
+        if url.scheme in ("http", "https") and url.hostname and is_plain:
             return value.rstrip("/")
     raise ValueError("an address such as https://releases.example.org/path")
 
 
+def _is_mail_server(value: str) -> bool:
+    url = urlsplit(value)
+    if url.scheme not in ("smtp", "smtp+starttls", "smtps") or url.path not in ("", "/"):
+        return False
+    if not url.hostname or url.port == 0:  # a port beyond 65535 raises ValueError
+        return False
+    if (url.username is None) is not (url.password is None):
+        return False
+    return re.fullmatch('[!"$->@-~]+', value) is not None  # no "?" and no "#"
+
+
 def _mail_server(value: str) -> str:
     with contextlib.suppress(ValueError):
-        url = urlsplit(value)
-        if (
-            url.scheme in ("smtp", "smtp+starttls", "smtps")
-            and url.hostname
-            and url.port != 0
-            and url.path in ("", "/")
-            and (url.username is None) is (url.password is None)
-            and re.fullmatch('[!"$->@-~]+', value)
-        ):  # no "?" and no "#"
+        if _is_mail_server(value):
             return value
     raise ValueError(
         "a mail server such as smtp+starttls://user:password@mail.example.org:587, with "
@@ -357,7 +362,7 @@ def _mail_server(value: str) -> str:
 
 
 def read_network(value: str) -> str:
-    """The network in CIDR notation: ``10.0.0.0/8``, or one address."""
+    """Returns the network in CIDR notation: ``10.0.0.0/8``, or one address."""
     try:
         return str(ipaddress.ip_network(value.strip(), strict=False))
     except ValueError:
@@ -371,9 +376,19 @@ def _proxy_network(value: str) -> str:
     return network
 
 
-def _provider_row(value: str) -> tuple[str, str, str]:
-    """``(id, dialect, address)`` of ``ID=DIALECT:URL``. Whether the dialect exists, providers_with says.
-    An address with a project's name in it may have a query and a fragment, which says how to read it."""
+class ProviderRow(NamedTuple):
+    """A provider that the operator adds, or a built-in one that is at another address."""
+
+    id: str
+    dialect: str
+    address: str
+
+
+def _provider_row(value: str) -> ProviderRow:
+    """Reads ``ID=DIALECT:URL``. Whether the dialect exists, ``providers_with`` checks.
+
+    An address with a project's name in it may have a query and a fragment, which says how to read it.
+    """
     match = re.fullmatch(r"([a-z0-9][a-z0-9-]{0,39})=([a-z]+):(https?://.+)", value)
     if match and re.search(r"\{(?!(?:name|segment|parts)\})", match[3].partition("#")[0]):
         raise ValueError("an address with {name} where the project's name stands")
@@ -381,12 +396,15 @@ def _provider_row(value: str) -> tuple[str, str, str]:
         raise ValueError(
             "ID=DIALECT:URL without user and password, such as home=forgejo:https://git.example.org"
         )
-    address = read_web_address(re.split("[?#]", match[3])[0] if "{name}" in match[3] else match[3])
-    return match[1], match[2], match[3] if "{name}" in match[3] else address
+    id_, dialect, address = match.groups()
+    if "{name}" not in address:
+        return ProviderRow(id_, dialect, read_web_address(address))
+    read_web_address(re.split("[?#]", address)[0])  # raises where it is none
+    return ProviderRow(id_, dialect, address)
 
 
 def _token(value: str) -> tuple[str, str]:
-    """``(provider, token)`` of ``PROVIDER=TOKEN``."""
+    """Returns ``(provider, token)`` of ``PROVIDER=TOKEN``."""
     match = re.fullmatch(r"([a-z0-9][a-z0-9-]{0,39})=([!-~]{1,4000})", value)
     if not match:
         raise ValueError("PROVIDER=TOKEN, such as github=ghp_...")
@@ -401,6 +419,7 @@ def _quota(value: str) -> tuple[str, int]:
 
 
 def _text_of(value: Any) -> str:
+    """Returns the text that a setting's parser makes this value of. Raises ValueError where there is none."""
     if isinstance(value, tuple):  # of a keyed setting, parsed already
         return f"{value[0]}={':'.join(map(str, value[1:]))}"
     if not isinstance(value, (str, int, float, os.PathLike)):
@@ -411,13 +430,20 @@ def _text_of(value: Any) -> str:
     return f"{value / _UNITS[unit]:f}".rstrip("0").rstrip(".") + f" {unit}"  # of a length of time
 
 
+class SettingSource(NamedTuple):
+    """A place where a setting may be given."""
+
+    value: Any  # a text or several, or a value; None or []: it is not given here
+    name: str  # with which an error begins
+
+
 V = TypeVar("V")
 P = ParamSpec("P")
 
 
 @dataclasses.dataclass(eq=False)
 class Setting(Generic[V]):
-    """A row of SETTINGS, which each field of Settings is: given as its value, as text, or as None."""
+    """A row of SETTINGS, which each field of Settings is. It is set to its value, to a text, or to None."""
 
     default: Any  # where that is "", the empty text is a value too
     parse: Callable[[str], Any]  # reads one text; its ValueError says what is expected
@@ -427,55 +453,73 @@ class Setting(Generic[V]):
     is_serve_only: bool = False
     is_secret: bool = False
 
-    def __set_name__(self, of: type, name: str) -> None:
-        SETTINGS[name], self.name, self.__doc__ = self, name, self.about
+    def __set_name__(self, owner: type, name: str) -> None:
+        SETTINGS[name] = self
+        self.name = name
+        self.__doc__ = self.about
         self.is_repeatable = self.default == ()
-        self.is_keyed = (
-            "=" in self.shape
-        )  # its values are (id, ...); sources override each other by id
-        self.variable = f"RELEASETRACK_{name.upper()}" + "S" * self.is_keyed
+        # Keyed: its values are (id, ...), and sources override each other by id.
+        self.is_keyed = "=" in self.shape
+        self.variable = f"RELEASETRACK_{name.upper()}"
+        if self.is_keyed:
+            self.variable += "S"
 
-    def __get__(self, of: object, kind: Any = None) -> V:
-        return self.default if of is None else vars(of)[self.name]
+    def __get__(self, settings: object, kind: Any = None) -> V:
+        return self.default if settings is None else vars(settings)[self.name]
 
     def __set__(
-        self, of: object, to: V | str | float | Sequence[str] | os.PathLike[str] | None
+        self, settings: object, value: V | str | float | Sequence[str] | os.PathLike[str] | None
     ) -> None:
-        vars(of)[self.name] = self.default if to is None else self.read(to, self.name)
+        chosen = self.default if value is None else self.read(value, self.name)
+        vars(settings)[self.name] = chosen
 
     @property
     def flag(self) -> str:
         return "--" + self.name.replace("_", "-")
 
     def texts(self, value: Any) -> list[str]:
-        """The texts that ``read`` makes this value of; no empty one, which would mean the default."""
-        return [
-            _text_of(one) or ("none" if self.default else "")
-            for one in (value if isinstance(value, (list, tuple)) else [value])
-        ]
+        """Returns the texts that ``read`` makes this value of.
 
-    def read(self, given: Any, called: str) -> Any:
-        """The value of a text or several, or of a value, which is checked. Raises SettingError."""
-        values = []
-        for one in given if isinstance(given, (list, tuple)) else [given]:
-            try:
-                text = _text_of(one)
-                values.append(self.parse(text) if text != self.default else text)
-            except ValueError as error:
-                # A password may be anywhere in a secret, and before the host of an address.
-                shown = "" if self.is_secret else f" {re.sub('//[^/?#]*@', '//***@', str(one))!r}"
-                raise SettingError(f"{called}: invalid value{shown}; expected {error}") from None
+        None of them is empty where that would mean the default.
+        """
+        values = value if isinstance(value, (list, tuple)) else [value]
+        empty = "none" if self.default else ""
+        return [_text_of(part) or empty for part in values]
+
+    def read(self, value: Any, name: str) -> Any:
+        """Returns the value of a text or several, or a value, which is checked. Raises SettingError.
+
+        ``name``: what the error begins with.
+        """
+        parts = value if isinstance(value, (list, tuple)) else [value]
+        values = [self._read_part(part, name) for part in parts]
         return tuple(values) if self.is_repeatable else values[0]
 
-    def first(self, sources: Iterable[tuple[Any, str]]) -> Any:
-        """The value of the first source; of a keyed setting each id's of the first that names it. A source is
-        what is given and what an error calls it; one with None or [] is none."""
-        found = [source for source in sources if source[0] not in (None, [])]
-        if not self.is_keyed or not found:
-            return self.read(*found[0]) if found else None
-        return tuple(
-            {one[0]: one for source in reversed(found) for one in self.read(*source)}.values()
-        )
+    def _read_part(self, part: Any, name: str) -> Any:
+        try:
+            text = _text_of(part)
+            return text if text == self.default else self.parse(text)
+        except ValueError as error:
+            shown = ""  # a password may be anywhere in a secret, and before the host of an address
+            if not self.is_secret:
+                shown = f" {re.sub('//[^/?#]*@', '//***@', str(part))!r}"
+            raise SettingError(f"{name}: invalid value{shown}; expected {error}") from None
+
+    def first(self, sources: Iterable[SettingSource]) -> Any:
+        """Returns the value of the first source in which the setting is given; None where it is in none.
+
+        Of a keyed setting each id has its value of the first source that names it.
+        """
+        chosen = [source for source in sources if source.value not in (None, [])]
+        if not chosen:
+            return None
+        if not self.is_keyed:
+            return self.read(chosen[0].value, chosen[0].name)
+        by_id = dict[str, Any]()
+        for source in reversed(chosen):
+            for value in self.read(source.value, source.name):
+                by_id[value[0]] = value
+        return tuple(by_id.values())
 
 
 SETTINGS: dict[str, Setting] = {}  # by name
@@ -484,7 +528,7 @@ _serve_setting: Callable[..., Any] = functools.partial(Setting, is_serve_only=Tr
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Settings:
-    """What the operator chose; each field takes its value, its text, or None. Raises SettingError."""
+    """What the operator chose. Each field takes its value, its text, or None. Raises SettingError."""
 
     # name        default, parser, placeholder and help
     db: Setting[str] = Setting(
@@ -586,7 +630,7 @@ class Settings:
         "WORD",
         "the word in the headers X-WORD-Signature and X-WORD-Timestamp",
     )
-    provider: Setting[tuple[tuple[str, str, str], ...]] = Setting(
+    provider: Setting[tuple[ProviderRow, ...]] = Setting(
         (), _provider_row, "ID=DIALECT:URL", "add a provider, or move a built-in one"
     )
     token: Setting[tuple[tuple[str, str], ...]] = Setting(
@@ -675,15 +719,15 @@ class Settings:
         is_stored=False,
     )
     # Names of the settings that were chosen, even where the default was; stored ones do not replace them.
-    given: frozenset[str] = dataclasses.field(default=frozenset(), compare=False)
+    chosen_names: frozenset[str] = dataclasses.field(default=frozenset(), compare=False)
 
     def __post_init__(self) -> None:
         chosen = {name for name, row in SETTINGS.items() if getattr(self, name) != row.default}
-        object.__setattr__(self, "given", self.given | chosen)
+        object.__setattr__(self, "chosen_names", self.chosen_names | chosen)
 
     @property
     def root_path(self) -> str:
-        """The path of the base URL, without a slash at its end: "" where pages stand at the root."""
+        """Returns the path of the base URL, without a slash at its end: "" where pages stand at the root."""
         return unquote(urlsplit(self.base_url).path).rstrip("/")
 
     def __repr__(self) -> str:
@@ -694,40 +738,47 @@ class Settings:
 
     @classmethod
     def from_outside(cls, flags: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
-        """Settings of the command line: a flag, else the environment variable."""
+        """Returns the settings of a command line: a flag, else the environment variable."""
 
-        def sources(row: Setting) -> list[tuple[Any, str]]:
+        def sources(row: Setting) -> list[SettingSource]:
             text = environ.get(row.variable) or None
+            texts = text.split() if text and row.is_repeatable else text
             return [
-                (flags.get(row.name), row.flag),
-                (text.split() if text and row.is_repeatable else text, row.variable),
+                SettingSource(flags.get(row.name), row.flag),
+                SettingSource(texts, row.variable),
             ]
 
         return cls._of(sources)
 
     def merged_with(self, *stored: Mapping[str, Sequence[str]]) -> Settings:
-        """These settings, completed from stored ones: texts by name. Of several mappings the first wins."""
-        return self._of(
-            lambda row: [
-                (getattr(self, row.name) if row.name in self.given else None, row.name),
-                *((texts.get(row.name), f"config {row.name}") for texts in stored if row.is_stored),
-            ]
-        )
+        """Returns these settings, completed from stored ones: texts by name.
+
+        Of several mappings the first wins.
+        """
+
+        def sources(row: Setting) -> list[SettingSource]:
+            value = getattr(self, row.name) if row.name in self.chosen_names else None
+            row_sources = [SettingSource(value, row.name)]
+            if row.is_stored:
+                name = f"config {row.name}"
+                row_sources += [SettingSource(texts.get(row.name), name) for texts in stored]
+            return row_sources
+
+        return self._of(sources)
 
     def quota_of(self, name: str) -> int:
         return dict(self.quota).get(name, QUOTAS[name])
 
     @classmethod
-    def _of(cls, sources: Callable[[Setting], Iterable[tuple[Any, str]]]) -> Settings:
-        """Settings of which each has the first of its sources, as of ``Setting.first``."""
-        found = {name: row.first(sources(row)) for name, row in SETTINGS.items()}
-        return cls(
-            **found, given=frozenset(name for name, value in found.items() if value is not None)
-        )
+    def _of(cls, sources: Callable[[Setting], Iterable[SettingSource]]) -> Settings:
+        """Returns settings of which each has the first of its sources, as ``Setting.first`` chooses."""
+        values = {name: row.first(sources(row)) for name, row in SETTINGS.items()}
+        chosen_names = frozenset(name for name, value in values.items() if value is not None)
+        return cls(**values, chosen_names=chosen_names)
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """The names of variables that look like settings and are none, such as misspelled ones."""
+    """Returns the names of variables that look like settings and are none, such as misspelled ones."""
     known = {setting.variable for setting in SETTINGS.values()} | {"RELEASETRACK_KEY"}
     return sorted(
         name for name in environ if name.startswith("RELEASETRACK_") and name not in known
@@ -18537,7 +18588,7 @@ def has_failed_for_days(destination: Destination, now: float) -> bool:
     return (
         since is not None
         and last is not None
-        and now - since >= FAILURE_ALERT_AFTER[1]
+        and now - since >= FAILURE_ALERT_AFTER
         and last - since >= RETRY_WINDOW - 1.1 * RETRY_MAX_WAIT
     )
 
@@ -18938,11 +18989,10 @@ def should_alert(source: Source, failure: CheckResult, now: float) -> bool:
     Also where its provider asks to wait each time, as with status 429: no such check counts as a failure,
     but for days there was no success.
     """
-    times, seconds = FAILURE_ALERT_AFTER
     if source.alert_sent or source.failing_since is None:
         return False
-    are_enough = not failure.counts or source.failures + 1 >= times
-    return are_enough and now - source.failing_since >= seconds
+    are_enough = not failure.counts or source.failures + 1 >= FAILURE_ALERT_CHECKS
+    return are_enough and now - source.failing_since >= FAILURE_ALERT_AFTER
 
 
 # Of a 4xx: what is said of the sender, the address or the load. Any other is about the message.
@@ -23274,7 +23324,7 @@ class Configuration:
         """Every setting that the store may keep. Raises SettingError."""
         settings, found, operator = self.settings(), list[SettingState](), self._store.config.all()
         sources = {
-            "flag": self._own.given,
+            "flag": self._own.chosen_names,
             "serve": operator.get("serve", ()) if self._is_command else (),
             "operator": operator,
         }
@@ -23301,7 +23351,11 @@ class Configuration:
             raise Invalid(Problem(name, f"must be {error}")) from None
 
         def change(before: list[str]) -> list[str]:
-            merged = row.first([(values, name), (before, name)]) if row.is_keyed else values
+            merged = (
+                row.first([SettingSource(values, name), SettingSource(before, name)])
+                if row.is_keyed
+                else values
+            )
             after = row.texts(merged)
             known = self.providers(self._own.merged_with(*self._sources({name: after})))
             if name == "token" and (unknown := [id_ for id_, _ in values if id_ not in known]):
@@ -23346,7 +23400,7 @@ class Configuration:
                     for text in row.texts(getattr(self._own, row.name))
                 ]
                 for row in SETTINGS.values()
-                if row.is_stored and row.name in self._own.given - {"token"}
+                if row.is_stored and row.name in self._own.chosen_names - {"token"}
             },
         )
 
@@ -34184,7 +34238,7 @@ def _set_up_logging(settings: Settings, command_name: str) -> None:
         level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
     )
     if command_name != "serve":
-        log.setLevel(level if "log_level" in settings.given else logging.ERROR)
+        log.setLevel(level if "log_level" in settings.chosen_names else logging.ERROR)
 
 
 def _message_of(error: Exception, args: argparse.Namespace) -> str:
