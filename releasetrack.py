@@ -13724,11 +13724,15 @@ _PLACEHOLDER = re.compile(
 _NO_VERSION = "not a version; perhaps a placeholder"
 _NO_TAG = "its tag is not named here"
 Reader = Callable[[str, Mapping[str, str]], Iterable["Pin"]]
+_UNSHOWABLE = re.compile(rf"[\x00-\x1f\x7f-\x9f{DIRECTIONS}\ud800-\udfff]")
+_TEXT_LIMIT = 500  # characters of each text of a pin
 
 
 class Pin(Value):
-    """A project that a file pins. ``reason``: why it has no provider, or no version, in plain words. Whatever
-    a stranger wrote, its texts can be stored and shown, and a placeholder is no version."""
+    """A project that a file pins.
+
+    Whatever a stranger wrote, its texts can be stored and shown, and a placeholder is no version.
+    """
 
     name: str  # as its provider spells it; an image without tag; an address; a purl
     version: str = ""  # the tag or version as written; "" where the file has none
@@ -13736,7 +13740,7 @@ class Pin(Value):
     is_direct: bool = True  # False: only others need it. True too where the file cannot tell
     service: str = ""  # where in the file: a compose service, build stage, folder or section
     provider: str = ""  # our id; "image" for one of any registry; "" where project_in can tell
-    reason: str = ""
+    reason: str = ""  # why it has no provider, or no version, in plain words
     label: str = ""  # the version that an image itself names
     source: str = ""  # and the address of its source
     alias: str = ""  # what a manifest beside the file calls it, which tells whether it is direct
@@ -13747,8 +13751,8 @@ class Pin(Value):
 
     def __post_init__(self) -> None:
         texts = {
-            key: re.sub(rf"[\x00-\x1f\x7f-\x9f{DIRECTIONS}\ud800-\udfff]", "\ufffd", value[:500])
-            for key, value in vars(self).items()
+            name: _UNSHOWABLE.sub("\ufffd", value[:_TEXT_LIMIT])
+            for name, value in vars(self).items()
             if isinstance(value, str)
         }
         if _PLACEHOLDER.search(texts["version"]):
@@ -13756,15 +13760,15 @@ class Pin(Value):
         self.__dict__.update(texts)  # as it is frozen
 
 
-def project_of_pin(providers: Mapping[str, Provider], found: Pin) -> tuple[Provider, str] | None:
+def project_of_pin(providers: Mapping[str, Provider], pin: Pin) -> tuple[Provider, str] | None:
     """``(provider, name)`` of what a file pins; None if no provider has it, or its reader says so."""
-    if found.reason and not found.provider and not found.name.startswith("pkg:"):
+    if pin.reason and not pin.provider and not pin.name.startswith("pkg:"):
         return None
-    if found.provider == "image":  # without a tag, owner/name could be a repository
-        return project_in(table_of(providers).registries, f"{found.name}:latest")
-    if not found.provider:
-        return project_in(providers, found.name)
-    return project_named(providers, found.provider, found.name)
+    if pin.provider == "image":  # without a tag, owner/name could be a repository
+        return project_in(table_of(providers).registries, f"{pin.name}:latest")
+    if not pin.provider:
+        return project_in(providers, pin.name)
+    return project_named(providers, pin.provider, pin.name)
 
 
 def _lines(text: str) -> Iterator[str]:
@@ -13776,27 +13780,54 @@ def _lines(text: str) -> Iterator[str]:
     )
 
 
-def _with_variables(text: str, env: Mapping[str, str]) -> tuple[str, str]:
-    """The text with its variables, as compose fills them in, and the name of one that is not set, or "".
-    https://docs.docker.com/reference/compose-file/interpolation/  Innermost first, 10 deep; what a variable
-    holds is not filled in again. Raises ValueError for what grows too long."""
+# A variable as compose has it: ${NAME}, ${NAME:-default}, ${NAME?message}, ${NAME+instead} or $NAME.
+_VARIABLE = re.compile(
+    r"\$(?:\{(?P<braced>\w+)(?:(?P<rule>:?[-?+])(?P<operand>[^${}]*))?\}|(?P<plain>[A-Za-z_]\w*))"
+)
+_UNSET_VARIABLE = re.compile("\1(\\w+)\2")  # as _value_of_variable marks it
+_VARIABLE_DEPTH = 10  # of variables within the operands of others
 
-    def value(match: re.Match[str]) -> str:
-        name, rule, other = match[1] or match[4], match[2] or "", match[3] or ""
-        given = env.get(name) or (None if ":" in rule else env.get(name))
-        if "+" in rule or ("-" in rule and given is None):
-            return "" if "+" in rule and given is None else other
-        return f"\1{name}\2" if given is None else given.replace("$", "\0")
 
+class _Filled(NamedTuple):
+    """A text with its variables filled in."""
+
+    text: str
+    unset: str = ""  # the name of a variable that is not set
+
+
+def _value_of_variable(variable: re.Match[str], env: Mapping[str, str]) -> str:
+    r"""What stands for a variable: ``\1NAME\2`` for one that is not set, and ``\0`` for a dollar of its value."""
+    name = variable["braced"] or variable["plain"]
+    rule = variable["rule"] or ""
+    operand = variable["operand"] or ""
+    value = env.get(name)
+    if ":" in rule and not value:
+        value = None  # an empty one counts as one that is not set
+    if "+" in rule:
+        return "" if value is None else operand
+    if value is not None:
+        return value.replace("$", "\0")
+    return operand if "-" in rule else f"\1{name}\2"
+
+
+def _with_variables(text: str, env: Mapping[str, str]) -> _Filled:
+    """The text with its variables, as compose fills them in.
+
+    https://docs.docker.com/reference/compose-file/interpolation/  Innermost first; what a variable holds is
+    not filled in again. Raises ValueError for what grows too long.
+    """
+    fill_in = functools.partial(_value_of_variable, env=env)
     text = text.replace("$$", "\0")
-    for _ in range(10):
-        text = re.sub(r"\$(?:\{(\w+)(?:(:?[-?+])([^${}]*))?\}|([A-Za-z_]\w*))", value, text)
+    for _ in range(_VARIABLE_DEPTH):
+        text = _VARIABLE.sub(fill_in, text)
         if len(text) > _WIDTH_LIMIT:
             raise ValueError(
                 f"has variables that make a value longer than {_WIDTH_LIMIT:,} characters"
             )
-    unset = re.search("\1(\\w+)\2", text)
-    return re.sub("\1\\w+\2", "", text).replace("\0", "$"), unset[1] if unset else ""
+    unset = _UNSET_VARIABLE.search(text)
+    if unset:
+        text = _UNSET_VARIABLE.sub("", text)
+    return _Filled(text.replace("\0", "$"), unset[1] if unset else "")
 
 
 def read_env(text: str) -> dict[str, str]:
@@ -13805,27 +13836,28 @@ def read_env(text: str) -> dict[str, str]:
     for name, raw in re.findall(
         r"^[ \t]*(?:export +)?(\w+) *=(.*)$", text.lstrip("\ufeff"), re.MULTILINE
     ):
-        env[name] = (
-            _scalar(raw.strip())
-            if "'" in raw[:2]
-            else _with_variables(_scalar(raw.strip()), env)[0]
-        )
+        value = _scalar(raw.strip())
+        is_literal = "'" in raw[:2]  # variables within single quotes are text
+        env[name] = value if is_literal else _with_variables(value, env).text
     return env
 
 
+def _as_python(pattern: str) -> str:
+    """A pattern of JavaScript or Go as one of Python, which writes groups with a name in another way."""
+    return re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", pattern)
+
+
 def _patterns(included: Iterable[str], excluded: Iterable[str]) -> dict[str, Any]:
-    """The options of a project whose tags match one of some patterns, if any, and none of others. Those of
-    JavaScript and Go are written as Python's where a group has a name."""
-
-    def as_python(pattern: str) -> str:
-        return re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", pattern)
-
-    only = [as_python(pattern) for pattern in included if pattern]
-    rules: list[dict[str, Any]] = [{"value": as_python(pattern)} for pattern in excluded if pattern]
-    if len(only) == 1:
-        rules.append({"value": only[0], "inverse": True})
-    elif only:
-        rules.append({"value": "|".join(f"(?:{pattern})" for pattern in only), "inverse": True})
+    """The options of a project whose tags match one of some patterns, if any, and none of others."""
+    required = [_as_python(pattern) for pattern in included if pattern]
+    rules: list[dict[str, Any]] = [
+        {"value": _as_python(pattern)} for pattern in excluded if pattern
+    ]
+    if len(required) == 1:
+        rules.append({"value": required[0], "inverse": True})
+    elif required:
+        alternatives = "|".join(f"(?:{pattern})" for pattern in required)
+        rules.append({"value": alternatives, "inverse": True})
     return {"exclude_version_regexp": rules} if rules else {}
 
 
@@ -13834,19 +13866,19 @@ _LABEL_TAGS = 20  # of a container, at most; an account has a thousand for all
 
 def _label_options(labels: Mapping[str, Any]) -> dict[str, Any]:
     """The options that labels of a container or a service name: ours, and those of Diun and WUD.
-    https://crazymax.dev/diun/providers/docker/#docker-labels  https://github.com/getwud/wud, docs/watchers"""
+
+    https://crazymax.dev/diun/providers/docker/#docker-labels  https://github.com/getwud/wud, docs/watchers
+    """
     text = functools.partial(pick, str, labels)
     options = _patterns(
         [*text("diun.include_tags").split(";"), text("wud.tag.include")],
         [*text("diun.exclude_tags").split(";"), text("wud.tag.exclude")],
     )
-    is_ignored = text("releasetrack.ignore").lower() in ("true", "yes", "1") or "false" in (
-        text("diun.enable").lower(),
-        text("wud.watch").lower(),
-    )
+    is_ignored = text("releasetrack.ignore").lower() in ("true", "yes", "1")
+    is_unwatched = "false" in (text("diun.enable").lower(), text("wud.watch").lower())
     tags = [tag.strip() for tag in text("releasetrack.tags").split(",") if tag.strip()]
     return options | drop_empty(
-        ignore=is_ignored,
+        ignore=is_ignored or is_unwatched,
         tags=tags[:_LABEL_TAGS],
         notify_level=text("releasetrack.level"),
         notes_from=text("releasetrack.notes"),
@@ -13859,7 +13891,7 @@ def _labels_as_written(words: Iterable[Any], env: Mapping[str, str]) -> dict[str
     for word in words:
         name, _, value = pick(str, word).partition("=")
         if name.startswith(("releasetrack.", "diun.", "wud.")):
-            labels[name] = _with_variables(value, env)[0]
+            labels[name] = _with_variables(value, env).text
     return labels
 
 
@@ -13885,6 +13917,12 @@ _A_COMMIT = "a branch or a commit, not a version"
 _NO_REPOSITORY = "the chart's repository is not named here"
 
 
+def _image_text(name: str, tag: str, digest: str) -> str:
+    """An image's reference; its tag and its digest may be empty."""
+    text = f"{name}:{tag}" if tag else name
+    return f"{text}@{digest}" if digest else text
+
+
 def _image_pin(text: str, env: Mapping[str, str], service: str = "") -> Pin:
     """What an image's reference pins, with the variables in it."""
     filled, unset = _with_variables(text, env)
@@ -13892,10 +13930,9 @@ def _image_pin(text: str, env: Mapping[str, str], service: str = "") -> Pin:
     parts = _IMAGE_PARTS.fullmatch(filled.strip())
     if not parts:
         return Pin(text, service=service, reason=reason or "not an image's name")
-    name, tag, digest = (one or "" for one in parts.groups())
-    is_unfit = _PLACEHOLDER.search(tag) or not _IMAGE_REST.fullmatch(
-        tag + (digest and f"@{digest}")
-    )
+    name, tag, digest = (part or "" for part in parts.groups())
+    pinned = f"{tag}@{digest}" if digest else tag
+    is_unfit = _PLACEHOLDER.search(tag) or not _IMAGE_REST.fullmatch(pinned)
     if is_unfit and not unset:
         return Pin(name, service=service, reason=_NO_VERSION)
     if name.startswith("localhost/"):  # what Podman built
@@ -13903,46 +13940,71 @@ def _image_pin(text: str, env: Mapping[str, str], service: str = "") -> Pin:
     return Pin(name, "" if unset else tag, digest, service=service, provider="image", reason=reason)
 
 
-def _purl_pin(text: str, version: str = "", is_direct: bool | None = None, name: str = "") -> Pin:
-    """What a purl pins: https://github.com/package-url/purl-spec  Those of a distribution are indirect."""
-    found = PURL.fullmatch(text)
-    if not found:  # an SBOM that has the name only
-        return Pin(
-            name, version, is_direct=is_direct is not False, reason="has no package URL (purl)"
-        )
-    type_, path, pinned, query, below = (one or "" for one in found.groups())
-    asked, digest, version = (
-        dict(urllib.parse.parse_qsl(query[:2000])),
-        "",
-        unquote(pinned) or version,
-    )
-    if version.startswith("sha256:"):  # of an image
-        digest, version = version, asked.get("tag", "")
-    kept = "&".join(
-        f"{key}={quote(asked[key], safe='/:')}"
-        for key in ("repository_url", "channel", "upstream")
-        if key in asked
-    )
-    type_ = type_.lower()
+_PROJECT_QUALIFIERS = ("repository_url", "channel", "upstream")  # of a purl: where its project is
+_PURL_TYPES_OF_DISTRIBUTIONS = ("apk", "deb", "rpm")
+
+
+def _version_of_package(type_: str, path: str, version: str) -> str:
+    """The version in a purl as the provider of that type spells it."""
     if type_ == "gem":  # a platform follows a hyphen, which no version of a gem has
-        version = version.partition("-")[0]
+        return version.partition("-")[0]
     if type_ == "golang" and path == "stdlib":
-        version = re.sub("^v", "go", version)
-    is_direct = is_direct is None or (is_direct and type_ not in ("apk", "deb", "rpm"))
-    about = {"digest": digest, "is_direct": is_direct, **_pin_of_version(version)}
+        return re.sub("^v", "go", version)
+    return version
+
+
+def _project_purl(type_: str, path: str, qualifiers: Mapping[str, str], subpath: str) -> str:
+    """A purl without a version: it names a project, with the qualifiers that say where that is."""
+    text = f"pkg:{type_}/{path}"
+    query = "&".join(
+        f"{key}={quote(qualifiers[key], safe='/:')}"
+        for key in _PROJECT_QUALIFIERS
+        if key in qualifiers
+    )
+    if query:
+        text += f"?{query}"
+    return f"{text}#{subpath}" if subpath else text
+
+
+def _purl_pin(
+    text: str, *, version: str = "", name: str = "", is_direct: bool | None = None
+) -> Pin:
+    """What a purl pins: https://github.com/package-url/purl-spec
+
+    ``version`` and ``name`` are used where the text lacks them. ``is_direct``: what an SBOM says; packages of a
+    distribution are indirect there. None where a person names the purl.
+    """
+    purl = PURL.fullmatch(text)
+    if not purl:  # an SBOM that has the name only
+        reason = "has no package URL (purl)"
+        return Pin(name, version, is_direct=is_direct is not False, reason=reason)
+    any_case_type, path, pinned, query, subpath = (part or "" for part in purl.groups())
+    type_ = any_case_type.lower()
+    qualifiers = dict(urllib.parse.parse_qsl(query[:2000]))
+    digest = ""
+    version = unquote(pinned) or version
+    if version.startswith("sha256:"):  # of an image
+        digest = version
+        version = qualifiers.get("tag", "")
+    is_of_distribution = type_ in _PURL_TYPES_OF_DISTRIBUTIONS
+    fields = {
+        "digest": digest,
+        "is_direct": is_direct is None or (is_direct and not is_of_distribution),
+        **_pin_of_version(_version_of_package(type_, path, version)),
+    }
     if type_ not in PURL_TYPES:
-        about["reason"] = f"no provider for pkg:{type_}"
-    return Pin(f"pkg:{type_}/{path}" + (kept and f"?{kept}") + (below and f"#{below}"), **about)
+        fields["reason"] = f"no provider for pkg:{type_}"
+    return Pin(_project_purl(type_, path, qualifiers, subpath), **fields)
 
 
-def loaded(what: str, loads: Callable[[str], Any], text: str) -> Any:
-    """Raises ValueError."""
+def loaded(format_name: str, loads: Callable[[str], Any], text: str) -> Any:
+    """What a text is in a format such as JSON. Raises ValueError."""
     try:
         return loads(text)
     except RecursionError:
         raise ValueError("is nested too deep") from None
     except ValueError as error:
-        raise ValueError(f"is not {what}: {error}") from None
+        raise ValueError(f"is not {format_name}: {error}") from None
 
 
 # Numbers of JSON are texts here.
@@ -13958,24 +14020,30 @@ def _texts(value: Any, *keys: str) -> list[str]:
     return [pick(str, value, key) for key in keys]
 
 
+# "a \"b\"" or 'it''s'
 _QUOTED = re.compile(r""""((?:[^"\\]|\\.)*+)"|'((?:[^']|'')*+)'""", re.DOTALL)
-# The key and the value of a line. An alias is a key where a blank stands before its colon.
+# The key and the value of a line: a: b, 'a b': c, &anchor a: b. An alias is a key where a blank stands before
+# its colon: *a : b.
 _YAML_PAIR = re.compile(
     r"""((?:[&!]\S*\s+)*+(?:(?:"[^"]*"|'[^']*')\s*|\*[^\s,\[\]{}]+\s+"""
     r"""|[^\s"'{\[&*|>](?:[^\n#]|(?<=\S)#)*?)):(?:\s+(.*))?$"""
 )
-# A value that goes on in deeper lines: a block, or one whose quotes are still open.
+# A value that goes on in deeper lines: a block, such as | or >-, or one whose quotes are still open, such as 'a b
 _OPEN = re.compile(
     r"""(?:[&!]\S*\s+)*+(?:[|>][-+0-9]*\s*(?:#.*)?|"(?:[^"\\]|\\.)*+\\?|'(?:[^']|'')*+)$"""
 )
-_YAML_MARK = re.compile(r"([&!])(\S*)\s*")  # an anchor or a tag
-_NO_VALUE = re.compile(r"(?:[&!]\S*\s*)*+(?:#.*)?")
+_YAML_MARK = re.compile(r"([&!])(\S*)\s*")  # an anchor or a tag: &a, !!str
+_NO_VALUE = re.compile(r"(?:[&!]\S*\s*)*+(?:#.*)?")  # nothing, marks alone, or a comment
+# The beginning of a flow: [a, b] or {a: b}; but {{ and {% begin a template.
 _FLOW = re.compile(r"(?:[&!]\S*\s+)*+(?:\[|\{(?![{%]))")
 # A quote within brackets, with the quote that ends it; a comment; a bracket.
 _FLOW_BRACKET = re.compile(
     r"""(?<![^\s,:\[{])(?:"(?:[^"\\]|\\.)*+\\?(?P<double>"?)|'(?:[^']|'')*+(?P<single>'?))"""
     r"""|(?<!\S)\#.*|[{}\[\]]"""
 )
+# Of [a: "b c", # why
+#     ${D:-e}, {{ f }}]
+# the quoted scalar, the plain ones, brackets, commas and colons; or what says nothing: a comment, the last comma.
 _FLOW_TOKEN = re.compile(
     r"""\s*+(?:\#[^\n]*+|,\s*+(?=[}\]])|("(?:[^"\\]|\\.)*+"|'(?:[^']|'')*+')|((?!:)(?:\$\{[^{}\n]*+\}"""
     r"""|\{\{[^{}\n]*+\}\}|:(?![\s,{}\[\]])|\s(?!\#)|[^\s,{}\[\]:])++)|([{}\[\],:]))""",
@@ -13985,30 +14053,40 @@ _FLOW_TOKEN = re.compile(
 
 def _scalar(text: str) -> str:
     """A plain or quoted scalar of YAML or .env, without the comment behind it; null is ""."""
-    if text[:1] in ("'", '"') and (quoted := _QUOTED.match(text)):
-        if text[0] == "'":
-            return quoted[2].replace("''", "'")
+    quoted = _QUOTED.match(text) if text[:1] in ("'", '"') else None
+    if quoted and text[0] == "'":
+        return quoted[2].replace("''", "'")
+    if quoted:
         return re.sub(r"\\(.)", r"\1", quoted[1])
-    plain = text if "#" not in text else re.split(r"(?:^|\s)#", text, maxsplit=1)[0]
-    plain = plain.strip()
+    if "#" in text:
+        text = re.split(r"(?:^|\s)#", text, maxsplit=1)[0]
+    plain = text.strip()
     return "" if plain in ("null", "Null", "NULL", "~") else plain
 
 
 def _folded(text: str) -> str:
     """A scalar of several lines as one line."""
-    first, *others = text.split("\n")
-    return " ".join([first.rstrip(), *map(str.strip, others)]) if others else text
+    first, *following = text.split("\n")
+    if not following:
+        return text
+    return " ".join([first.rstrip(), *map(str.strip, following)])
+
+
+def _flow_token_as_json(token: re.Match[str]) -> str:
+    """What a match of ``_FLOW_TOKEN`` is in JSON, where each scalar is a string."""
+    scalar = token[1] or token[2]
+    if scalar:
+        return json.dumps(_scalar(_folded(scalar)))
+    return token[3] or ""
 
 
 def _flow(text: str) -> Any:
-    """The map or list in brackets that begins a text. Raises ValueError where it may name something else."""
+    """The map or list in brackets that begins a text; "" where its brackets are broken.
 
-    def as_json(token: re.Match[str]) -> str:
-        scalar = token[1] or token[2]
-        return json.dumps(_scalar(_folded(scalar))) if scalar else token[3] or ""
-
+    Raises ValueError where it is broken and may name something that is pinned.
+    """
     try:
-        return json.JSONDecoder().raw_decode(_FLOW_TOKEN.sub(as_json, text))[0]
+        return json.JSONDecoder().raw_decode(_FLOW_TOKEN.sub(_flow_token_as_json, text))[0]
     except (RecursionError, ValueError):
         if re.search("image|chart|uses", text):
             raise ValueError("has brackets that are not closed, or nested too deep") from None
@@ -14041,6 +14119,19 @@ class _YamlEntry:
         if is_flow:
             self._count_brackets(text)
 
+    def goes_on(self, indentation: int) -> bool:
+        """Whether a line belongs to the value, even if it looks like a pair or an item."""
+        return self.brackets > 0 or (self.is_text and indentation > self.depth // 2)
+
+    def may_begin(self, indentation: int) -> bool:
+        """Whether a line that is neither a pair nor an item is the value, or its beginning."""
+        return not self.is_begun and indentation > self.depth // 2
+
+    @property
+    def value(self) -> str:
+        """The lines of the value."""
+        return "\n".join(self.lines).strip()
+
     def _count_brackets(self, text: str) -> None:
         for token in _FLOW_BRACKET.finditer(self.quote + text):
             first = token[0][0]
@@ -14052,33 +14143,24 @@ class _YamlEntry:
                 is_closed = bool(token["double"] or token["single"])
                 self.quote = "" if is_closed else first
 
-    def goes_on(self, indentation: int) -> bool:
-        """Whether a line belongs to the value, even if it looks like a pair or an item."""
-        return self.brackets > 0 or (self.is_text and indentation > self.depth // 2)
-
-    def may_begin(self, indentation: int) -> bool:
-        """Whether a line that is neither a pair nor an item is the value, or its beginning."""
-        return not self.is_begun and indentation > self.depth // 2
-
-    @property
-    def value(self) -> str:
-        return "\n".join(self.lines).strip()
-
 
 def _entries_of_line(content: str, indentation: int) -> Iterator[_YamlEntry]:
     """The items and the pair that a line of block YAML begins, the outer ones first.
 
-    Of a pair in two lines, ``? key`` and ``: value``, the first is a pair without a value.
+    Of ``- - a: b`` two items and a pair. Of a pair in two lines, ``? key`` and ``: value``, the first is a
+    pair without a value.
     """
     while content[:2] in ("- ", "-"):
         item = _YamlEntry(2 * indentation + 1, None)
         behind = content[1:].lstrip()
         indentation += len(content) - len(behind)
         content = behind
-        while _YAML_PAIR.match(content) and (mark := _YAML_MARK.match(content)):
+        mark = _YAML_MARK.match(content)
+        while mark and _YAML_PAIR.match(content):  # what stands before a pair is of the item
             item.add(mark[0].strip())
             indentation += mark.end()
             content = content[mark.end() :]
+            mark = _YAML_MARK.match(content)
         if content[:2] not in ("- ", "-", "? ") and not _YAML_PAIR.match(content):
             item.add(content)
             content = ""
@@ -14128,7 +14210,10 @@ class _YamlLevel:
 
 
 class _YamlTree:
-    """Makes documents of entries. What an alias names is shared, not copied, so that a small text stays small."""
+    """Makes documents of entries.
+
+    What an alias names is shared, not copied, so that a small text stays small.
+    """
 
     def __init__(self) -> None:
         self.documents: list[Any] = []
@@ -14159,9 +14244,8 @@ class _YamlTree:
         if level.depth == entry.depth:
             return level
         inner = _YamlLevel(entry.depth, [] if entry.key is None else {})
-        if not level.values[
-            level.place
-        ]:  # else the text is broken, and what is below is kept apart
+        has_value = bool(level.values[level.place])
+        if not has_value:  # else the text is broken, and what is below is kept apart
             level.values[level.place] = inner.values
         self._levels.append(inner)
         return inner
@@ -14173,8 +14257,10 @@ class _YamlTree:
             raw = raw[mark.end() :]
         alias = raw.strip()
         key = self._of_alias(alias) if alias[:1] == "*" else _scalar(raw)
-        key = key if isinstance(key, str) else alias
-        self._named.update((f"*{anchor}", ([key], 0)) for anchor in anchors)
+        if not isinstance(key, str):
+            key = alias
+        for anchor in anchors:
+            self._named[f"*{anchor}"] = [key], 0
         return key
 
     def _of_alias(self, text: str) -> Any:
@@ -14188,16 +14274,17 @@ class _YamlTree:
             return self._without_aliases(_flow(raw))
         if raw[:1] == '"':
             raw = raw.replace("\\\n", "")
-        raw = raw[:_WIDTH_LIMIT].replace("\n", " ")
-        return self._of_alias(_scalar(re.sub(r"^[|>][-+0-9]*\s*", "", raw)))
+        line = raw[:_WIDTH_LIMIT].replace("\n", " ")
+        without_sign = re.sub(r"^[|>][-+0-9]*\s*", "", line)  # of a block
+        return self._of_alias(_scalar(without_sign))
 
     def _without_aliases(self, flow: Any) -> Any:
         """A flow whose aliases are what they name; what is in that is left as it is."""
         waiting = [flow]
         while waiting:
             values = waiting.pop()
-            inner = values.items() if isinstance(values, dict) else enumerate(values)
-            for place, value in list(inner):
+            members = values.items() if isinstance(values, dict) else enumerate(values)
+            for place, value in list(members):
                 if isinstance(value, str):
                     values[place] = self._of_alias(value)
                 else:
@@ -14214,12 +14301,12 @@ def _without_definitions(text: str) -> str:
     """A YAML text without what defines kinds of Kubernetes objects: it pins nothing, and is megabytes long."""
     if "kind: CustomResourceDefinition" not in text:
         return text
-    parts = re.split(r"^(?=---|- )", text, flags=re.MULTILINE)
-    return "".join(
-        part
-        for part in parts
-        if not (_LISTED_DEFINITION if part.startswith("- ") else _DEFINITION).search(part)
-    )
+    kept_parts = []
+    for part in re.split(r"^(?=---|- )", text, flags=re.MULTILINE):
+        definition = _LISTED_DEFINITION if part.startswith("- ") else _DEFINITION
+        if not definition.search(part):
+            kept_parts.append(part)
+    return "".join(kept_parts)
 
 
 def _documents(text: str) -> list[Any]:
@@ -14233,17 +14320,24 @@ def _documents(text: str) -> list[Any]:
 
 
 def _maps(document: Any) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
-    """``(the last keys that lead to it, "-" of a list, map)`` of each map; shared ones once."""
+    """``(path, map)`` of each map in a document; one that several places share only once.
+
+    The path has the last two to four keys that lead to the map; "-" stands for the place in a list, and "" for
+    what is above the document.
+    """
     waiting: list[tuple[tuple[str, ...], Any]] = [(("", ""), document)]
     seen = set[int]()
     while waiting:
         path, value = waiting.pop()
-        if isinstance(value, (dict, list)) and id(value) not in seen:
-            seen.add(id(value))
-            inner = value.items() if isinstance(value, dict) else (("-", one) for one in value)
-            waiting += [((*path[-3:], key), one) for key, one in inner][::-1]
-            if isinstance(value, dict):
-                yield path, value
+        if not isinstance(value, (dict, list)) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        above = path[-3:]
+        if isinstance(value, dict):
+            yield path, value
+            waiting += [((*above, key), member) for key, member in reversed(value.items())]
+        else:
+            waiting += [((*above, "-"), item) for item in reversed(value)]
 
 
 def _checkout(place: str, reference: str, names: Mapping[str, str] = {}, provider: str = "") -> Pin:
@@ -14363,10 +14457,6 @@ _IMAGE_KEYS = frozenset(("images", "image", "container", "services", "uses", "re
 _SOURCE_KEYS = frozenset(("chart", "repoURL", "repository", "repo", "url", "uses"))
 # Keys of a map in a pipeline, whose images need no tag.
 _PIPELINE_KEYS = frozenset(("script", "commands", "steps", "stages", "before_script", "runs-on"))
-
-
-def _image_text(name: str, tag: str, digest: str) -> str:
-    return name + (tag and f":{tag}") + (digest and f"@{digest}")
 
 
 def _replaced_images(own: Mapping[str, Any], env: Mapping[str, str]) -> Iterator[Pin]:
@@ -14633,7 +14723,7 @@ def _dockerfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
         if until:  # a here-document may hold anything
             until = "" if line == until else until
         elif stage := _STAGE.match(line):
-            if _with_variables(stage[1], arguments)[0].lower() not in stages:
+            if _with_variables(stage[1], arguments).text.lower() not in stages:
                 yield _image_pin(stage[1], arguments, stage[2] or "")
             stages.add((stage[2] or "").lower())
         elif copied := _COPIED.match(line):
@@ -14641,7 +14731,7 @@ def _dockerfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
                 yield _image_pin(copied[1], arguments)
         elif re.match(r"ARG\s", line, re.IGNORECASE) and len(stages) == 1:
             for name, value in re.findall(r"""\b([A-Za-z_]\w*)=("[^"]*"|'[^']*'|\S*)""", line):
-                arguments[name] = _with_variables(value.strip("\"'"), arguments)[0]
+                arguments[name] = _with_variables(value.strip("\"'"), arguments).text
         if not until and (
             here := re.match(r"(?:RUN|COPY|ADD)\s.*<<-?[\"']?(\w+)", line, re.IGNORECASE)
         ):
@@ -15262,7 +15352,8 @@ def _sbom(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     for id_, purl, version, name in things:
         is_whole = id_ in roots and not purl and len(things) > 1
         if not is_whole and (not direct or id_ not in roots):
-            yield _purl_pin(purl, version, not direct or id_ in direct, name)
+            is_direct = not direct or id_ in direct
+            yield _purl_pin(purl, version=version, name=name, is_direct=is_direct)
 
 
 # Our provider for what Renovate calls a datasource; "" where the name is an address.
