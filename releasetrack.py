@@ -858,6 +858,10 @@ _HASH = re.compile(
     rf"(?:g|(?!(?:[0-9]+|[a-f]{_DAY}[0-9]*|20[0-9]{{6}}[a-f])(?![0-9a-z])))"
     r"([0-9a-f]{7,40})(?![0-9a-z])"
 )
+# What may be a hash of digits alone, as 9658143 beside a1b2c3d; not a day, nor a part of dotted numbers.
+_HASH_OF_DIGITS = re.compile(
+    r"(?<=[-_+])(?!20[0-9]{2}[01][0-9][0-3][0-9])([0-9]{7,40})(?![0-9a-z.])"
+)
 _STAMP = re.compile(
     "20[0-9]{2}-[01][0-9]-[0-3][0-9](?:t[0-9]{2}-[0-9]{2}-[0-9]{2})?"
 )  # MinIO's versions
@@ -988,6 +992,18 @@ class VersionParts:
     def as_count(self) -> VersionParts:
         """The same where its first number is no year, though it looks like one."""
         return dataclasses.replace(self, is_count=True)
+
+
+def hash_of_digits(version: str) -> str:
+    """What may be a hash of digits alone behind the numbers of a version; "" where nothing may."""
+    match = _HASH_OF_DIGITS.search(version.lower())
+    return match[1] if match else ""
+
+
+def with_hash_marked(version: str, lengths: Collection[int]) -> str:
+    """The version with a "g" before a hash of digits alone, as "git describe" writes it."""
+    digits = hash_of_digits(version)
+    return version.replace(digits, f"g{digits}") if len(digits) in lengths else version
 
 
 def _numbers_of(group: str) -> tuple[int, ...]:
@@ -1385,6 +1401,7 @@ class VersionRules(NamedTuple):
     own_name: str = ""  # of the project, its letters and digits: tags may begin with it
     answers: tuple[tuple[str, bool], ...] = ()  # versions, and whether those like them follow mine
     counted_names: frozenset[str] = frozenset()  # of versions whose first numbers are no years
+    hash_lengths: frozenset[int] = frozenset()  # of numbers that are hashes of digits alone
 
     def of(self, name: str, answers: Iterable[tuple[str, bool]] = ()) -> VersionRules:
         """The rules for a project of that name, with what a person said of it."""
@@ -1393,12 +1410,26 @@ class VersionRules(NamedTuple):
 
     def parts(self, version: str) -> VersionParts:
         """As ``version_parts``; an image's tag with a base's number alone, as "java17", has no version."""
+        if self.hash_lengths:
+            version = with_hash_marked(version, self.hash_lengths)
         parts = version_parts(version)
         if parts.name and parts.name.replace("-", "") == self.own_name:
             parts = version_parts(version, True)
         if parts.scheme == "year" and parts.name in self.counted_names:
             parts = parts.as_count
         return VersionParts(parts.before) if parts.is_on_base_alone and self.is_image else parts
+
+    def of_list(self, counted_names: frozenset[str], hash_lengths: frozenset[int]) -> VersionRules:
+        """The rules with what all versions of a list together tell."""
+
+        def order(version: str) -> VersionOrder:
+            return self.order(with_hash_marked(version, hash_lengths))
+
+        return self._replace(
+            order=order if hash_lengths else self.order,
+            counted_names=counted_names,
+            hash_lengths=hash_lengths,
+        )
 
     def form(self, one: VersionParts) -> tuple[Any, ...]:
         """What a person's answer is about: the same for a version and those like it."""
@@ -1435,13 +1466,22 @@ class VersionRules(NamedTuple):
         return "" if is_on_lower_base else "yes"
 
 
+FAR = 5  # apart, first numbers may be another count
+
+
 def _is_far(mine: VersionParts, other: VersionParts) -> bool:
-    """Whether the first numbers are far apart, and only one is padded, as in 4.02.3 beside 0.14."""
-    if mine.is_padded is other.is_padded or mine.scheme == "date":
+    """Whether one is written otherwise than the other, so that they may be another count.
+
+    One number stands alone, behind something else, as in NAME_196 beside rel/1.8.4; or the first numbers are
+    far apart, and only one is padded, as in 4.02.3 beside 0.14.
+    """
+    if not mine.numbers or not other.numbers or mine.scheme == "date":
         return False
-    if not mine.numbers or not other.numbers:
-        return False
-    return abs(mine.numbers[0] - other.numbers[0]) > 5
+    if (len(mine.numbers) == 1) is not (len(other.numbers) == 1):
+        if mine.before != other.before:
+            return True
+    is_padded_otherwise = mine.is_padded is not other.is_padded
+    return is_padded_otherwise and abs(mine.numbers[0] - other.numbers[0]) > FAR
 
 
 GENERIC = VersionRules(version_order, prerelease_by_words)
@@ -16145,7 +16185,7 @@ ABANDONED = "its last check did not end: the program was killed in its midst, or
 INTERNAL_ERROR = "internal error, see the log"
 _DIGEST_GRACE = 10.0  # seconds before a digest is due in which events go into the next one
 
-# ---- whether a number is a year
+# ---- what a list says of its versions
 _FIRST_YEAR = 1980  # that versions are called after
 _LONE_YEARS = 10  # before a release, that a number without others behind it may name
 
@@ -16161,11 +16201,10 @@ def _is_its_year(parts: VersionParts, date: str) -> bool:
     return first_year <= parts.numbers[0] <= year + 1
 
 
-def with_counts(rules: VersionRules, releases: Mapping[str, Release]) -> VersionRules:
-    """The rules, with the names before numbers that look like years and are none, as b1899 and b1900.
+def _counted_names(rules: VersionRules, releases: Mapping[str, Release]) -> frozenset[str]:
+    """The names before numbers that look like years and are none: most do not agree with their dates.
 
-    Decided once for all versions with such a name: most of them have to agree with their dates. What has no
-    date is dated as of the check that found it, so that the list itself decides.
+    What has no date is dated as of the check that found it, so that the list itself decides.
     """
     agreeing, others = Counter[str](), Counter[str]()
     for version, release in releases.items():
@@ -16175,8 +16214,25 @@ def with_counts(rules: VersionRules, releases: Mapping[str, Release]) -> Version
         if parts.numbers and release.date:
             counter = agreeing if _is_its_year(parts, release.date) else others
             counter[parts.name] += 1
-    counted = frozenset(name for name, count in others.items() if count > agreeing[name])
-    return rules._replace(counted_names=counted) if counted != rules.counted_names else rules
+    return frozenset(name for name, count in others.items() if count > agreeing[name])
+
+
+def _hash_lengths(versions: Iterable[str]) -> frozenset[int]:
+    """How long numbers are that are hashes: those with a letter are more than those of digits alone."""
+    commits = {version: version_parts(version).commit for version in versions}
+    hashes = Counter(len(commit) for commit in commits.values() if commit)
+    if not hashes:
+        return frozenset()
+    numbers = Counter(
+        len(hash_of_digits(version)) for version, commit in commits.items() if not commit
+    )
+    return frozenset(length for length, count in hashes.items() if count > numbers[length] > 0)
+
+
+def with_list_read(rules: VersionRules, releases: Mapping[str, Release]) -> VersionRules:
+    """The rules with what only a list tells, decided once for all its versions: b1899 and b1900 are counted,
+    9658143 beside a1b2c3d is a hash."""
+    return rules.of_list(_counted_names(rules, releases), _hash_lengths(releases))
 
 
 # ---- what is new
@@ -16318,7 +16374,7 @@ def _abandoned(
 
 def ranked_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[str, int]:
     """The place of each version: final ones of the main family last, and of those the highest."""
-    rules = with_counts(rules, releases)
+    rules = with_list_read(rules, releases)
     orders = {version: rules.order(version) for version in releases}
     parts = {version: rules.parts(version) for version in releases}
     finals = sorted(
@@ -16881,7 +16937,6 @@ def covered_release(tag: Release, noted: Noted) -> SourceVersion | None:
 
 # ---- what is installed
 _PUSHED_TOGETHER = HOUR  # the tags of one build
-_FAR = 5  # above the first number of mine single ones, as 1 to 40 beside 4.3, are another count
 
 
 class _Pushes:
@@ -16973,10 +17028,16 @@ class _Family:
         return 2 * len(of_size & self.longer.keys()) >= len(of_size)
 
     @functools.cached_property
-    def _singles(self) -> list[int]:
-        """The numbers of the tags with one that no others begin with, the lowest first."""
-        singles = [numbers[0] for numbers in self.numbers if len(numbers) == 1]
-        return sorted(number for number in singles if (number,) not in self.longer)
+    def _singles(self) -> dict[str, list[int]]:
+        """By what stands before them the numbers of the tags with one that no others begin with, lowest first."""
+        begun, singles = set[tuple[str, int]](), dict[str, list[int]]()
+        for parts in self._tags.values():
+            if len(parts.numbers) > 1:
+                begun.add((parts.before, parts.numbers[0]))
+        for parts in self._tags.values():
+            if len(parts.numbers) == 1 and (parts.before, parts.numbers[0]) not in begun:
+                bisect.insort(singles.setdefault(parts.before, []), parts.numbers[0])
+        return singles
 
     def is_other_count(self, parts: VersionParts, own: VersionParts) -> bool:
         """Whether it is a single number, mine has more, and such numbers go far above mine.
@@ -16985,8 +17046,8 @@ class _Family:
         """
         if len(parts.numbers) != 1 or len(own.numbers) < 2 or parts.scheme != own.scheme:
             return False
-        first, singles = own.numbers[0], self._singles
-        return bool(singles) and singles[0] != first + 1 and singles[-1] > first + _FAR
+        first, singles = own.numbers[0], self._singles.get(parts.before, [])
+        return bool(singles) and singles[0] != first + 1 and singles[-1] > first + FAR
 
     def came_after_all(self, tag: str, size: int) -> bool:
         """Whether a tag was pushed after all of these tags with so many numbers, as far as that is known."""
@@ -17558,7 +17619,7 @@ class Comparer:
     """Compares versions with the releases of one project. What it finds of a version is kept: many run it."""
 
     def __init__(self, releases: Mapping[str, Release], rules: VersionRules) -> None:
-        self.rules = with_counts(rules, releases)
+        self.rules = with_list_read(rules, releases)
         self._releases = releases
         self._tags = ImageTags(releases, self.rules)
         self._newer, self._doubts = dict[str, list[str]](), dict[str, str]()
@@ -17797,7 +17858,7 @@ def changes_between(
     since: str, until: str, releases: Mapping[str, Release], rules: VersionRules
 ) -> ReleaseRange:
     """What follows ``since`` in its family, up to ``until``; "" for the newest. Raises Invalid."""
-    rules = with_counts(rules, releases)
+    rules = with_list_read(rules, releases)
     if not is_comparable(since, releases, rules):
         raise Invalid(
             Problem("since", f"must be like the project's versions; {since[:NAME_LIMIT]!r} is not")
