@@ -1466,17 +1466,26 @@ class VersionRules(NamedTuple):
         return "" if is_on_lower_base else "yes"
 
 
+def has_day(parts: VersionParts) -> bool:
+    """Whether a version is a date, or one of its numbers is a day, such as 20221218."""
+    is_of_day = any(20_000_000 < number < 21_000_000 for number in parts.numbers)
+    return is_of_day or parts.scheme == "date"
+
+
 FAR = 5  # apart, first numbers may be another count
 
 
 def _is_far(mine: VersionParts, other: VersionParts) -> bool:
     """Whether one is written otherwise than the other, so that they may be another count.
 
-    One number stands alone, behind something else, as in NAME_196 beside rel/1.8.4; or the first numbers are
-    far apart, and only one is padded, as in 4.02.3 beside 0.14.
+    Only one has a day, as in 1.120.20221218 beside 1.19.0; one number stands alone, behind something else, as
+    in NAME_196 beside rel/1.8.4; or the first numbers are far apart, and only one is padded, as in 4.02.3
+    beside 0.14.
     """
     if not mine.numbers or not other.numbers or mine.scheme == "date":
         return False
+    if has_day(mine) is not has_day(other):
+        return True
     if (len(mine.numbers) == 1) is not (len(other.numbers) == 1):
         if mine.before != other.before:
             return True
@@ -17509,7 +17518,7 @@ class _Doubts:
         """
         if parts.name not in ("", self._own.name):
             return True
-        if parts.scheme == "date" and self._own.scheme != "date":
+        if has_day(parts) and not has_day(self._own):
             return True
         return self._tags.family(parts).is_other_count(parts, self._own)
 
