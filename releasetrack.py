@@ -17058,6 +17058,10 @@ class _Family:
         first, singles = own.numbers[0], self._singles.get(parts.before, [])
         return bool(singles) and singles[0] != first + 1 and singles[-1] > first + FAR
 
+    @property
+    def is_dated(self) -> bool:
+        return self._pushes.are_dated
+
     def came_after_all(self, tag: str, size: int) -> bool:
         """Whether a tag was pushed after all of these tags with so many numbers, as far as that is known."""
         if size not in self._last_pushes:
@@ -17412,14 +17416,24 @@ class _Counting:
     def is_alike(self, tag: str, parts: VersionParts) -> bool:
         """Whether it has as many numbers as mine, or only differs by one behind a version that does not move.
 
-        One more is alike, too, where all that have as many as mine are older.
+        One more is alike, too, where all that have as many as mine are older or, without dates, lower.
         """
         if parts.scheme == "date" or len(parts.numbers) == self._size:
             return True
         if len(parts.numbers) == self._size + 1:
             is_next_kind = self._family.came_after_all(tag, self._size)
-            return is_next_kind or self._is_version(parts.numbers[:-1])
+            return is_next_kind or self._has_next_kind or self._is_version(parts.numbers[:-1])
         return len(parts.numbers) == self._size - 1 and self._is_version(self._own.numbers[:-1])
+
+    @functools.cached_property
+    def _has_next_kind(self) -> bool:
+        """Whether, without dates, tags with a number more go on right above those that have as many as mine."""
+        numbers = self._family.numbers
+        alike = [group for group in numbers if len(group) == self._size]
+        longer = [group for group in numbers if len(group) == self._size + 1]
+        if self._family.is_dated or not alike or not longer:
+            return False
+        return max(alike) < min(longer) and min(longer)[0] <= max(alike)[0] + 1
 
     def _is_version(self, numbers: tuple[int, ...]) -> bool:
         return numbers in self._family.numbers and self._family.moves(numbers) is False
