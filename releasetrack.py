@@ -298,7 +298,7 @@ def text_matching(pattern: str, expected: str) -> Callable[[str], str]:
     return only_if(re.compile(pattern, re.ASCII).fullmatch, expected)
 
 
-def _whole(least: int, most: int) -> Callable[[str], int]:
+def whole_number(least: int, most: int) -> Callable[[str], int]:
     """Returns a reader of a whole number in digits."""
 
     def read(text: str) -> int:
@@ -536,7 +536,7 @@ class Settings:
     )
     host: Setting[str] = _serve_setting("127.0.0.1", str, "ADDRESS", "the address to listen on")
     port: Setting[int] = _serve_setting(
-        8080, _whole(0, 65535), "N", "the port to listen on; 0 picks a free one"
+        8080, whole_number(0, 65535), "N", "the port to listen on; 0 picks a free one"
     )
     base_url: Setting[str] = Setting(
         "",
@@ -572,7 +572,7 @@ class Settings:
         "who may sign in with --auth-header: existing accounts, or anyone, creating their accounts",
     )
     rate_limit: Setting[int] = Setting(
-        1000, _whole(0, 10**9), "N", "API requests per hour and key; 0 for no limit"
+        1000, whole_number(0, 10**9), "N", "API requests per hour and key; 0 for no limit"
     )
     quota: Setting[tuple[tuple[str, int], ...]] = Setting(
         (),
@@ -586,7 +586,7 @@ class Settings:
     )
     host_limit: Setting[int] = Setting(
         2,
-        _whole(1, 256),
+        whole_number(1, 256),
         "N",
         "concurrent requests to a provider's host; at most 16 checks run at once",
     )
@@ -619,7 +619,10 @@ class Settings:
         "whether pictures of projects' owners are fetched from GitHub, GitLab, Forgejo and Gitea, and shown",
     )
     digest_hour: Setting[int] = Setting(
-        8, _whole(0, 23), "HOUR", "the hour of daily and weekly digests, in the account's time zone"
+        8,
+        whole_number(0, 23),
+        "HOUR",
+        "the hour of daily and weekly digests, in the account's time zone",
     )
     brand: Setting[str] = Setting(
         "Service",
@@ -709,7 +712,10 @@ class Settings:
         "changes; see the command apply",
     )
     threads: Setting[int] = _serve_setting(
-        8, _whole(1, 64), "N", "concurrent requests to the service, at most half for one visitor"
+        8,
+        whole_number(1, 64),
+        "N",
+        "concurrent requests to the service, at most half for one visitor",
     )
     log_level: Setting[str] = Setting(
         "info",
@@ -1650,7 +1656,7 @@ REASONS = {**http.client.responses, 413: "Request Entity Too Large", 422: "Unpro
 
 
 def message_of(status: int) -> dict[str, Any]:
-    """The contract's Message of a status."""
+    """Returns the contract's Message of a status."""
     return {"message": REASONS.get(status, "Error"), "code": status}
 
 
@@ -1665,9 +1671,10 @@ class Value:
 
 
 def with_changes(value: V, **changes: Any) -> V:
-    """A copy of a Value with other values of some fields, which must exist.
+    """Returns a copy of a Value with other values of some fields, which must exist.
 
-    As ``dataclasses.replace``, in a fifth of its time: a check that reads 50 releases makes 200 such copies.
+    It does what ``dataclasses.replace`` does, in a fifth of its time: a check that reads 50 releases makes 200
+    such copies.
     """
     copied = object.__new__(type(value))
     vars(copied).update(vars(value), **changes)
@@ -1681,14 +1688,20 @@ class ReleasetrackError(Exception):
 
 
 class Problem(Value):
-    """What is wrong with one field of what was sent. ``message`` completes a sentence that begins with the
-    field, as "is required" does; without a field it is a whole sentence."""
+    """What is wrong with one field of what was sent.
+
+    ``message`` completes a sentence that begins with the field, as "is required" does; without a field it is a
+    whole sentence.
+    """
 
     field: str  # as the API names it: "tags", "exclude_version_regexp[0]"; "" for none
     message: str
 
     def named(self, labels: Mapping[str, str]) -> str:
-        """The sentence with the field's label: "Pattern 1 must be ..." for exclude_version_regexp[0]."""
+        """Returns the sentence with the field's label.
+
+        Such as "Pattern 1 must be ..." for exclude_version_regexp[0].
+        """
         name, _, index = self.field.rstrip("]").partition("[")
         number = f" {int(index) + 1}" if index else ""
         subject = labels[name] + number if name in labels else self.field
@@ -1696,18 +1709,24 @@ class Problem(Value):
 
 
 def pluralize(count: int, noun: str) -> str:
-    """A number of things: "1 project", "2,000 projects"."""
+    """Returns a number of things in words: "1 project", "2,000 projects"."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 class Invalid(ReleasetrackError):
-    """What was sent cannot be used; ``problems`` are all its problems. A text is a Problem without field."""
+    """What was sent cannot be used; ``problems`` are all its problems.
+
+    A text among them is a whole sentence: a Problem of no field.
+    """
 
     status = 400
 
     def __init__(self, *problems: Problem | str) -> None:
-        self.problems = [one if isinstance(one, Problem) else Problem("", one) for one in problems]
-        super().__init__(" ".join(one.named({}) for one in self.problems))
+        self.problems = [
+            problem if isinstance(problem, Problem) else Problem("", problem)
+            for problem in problems
+        ]
+        super().__init__(" ".join(problem.named({}) for problem in self.problems))
 
 
 class AlreadyTracked(Invalid):
@@ -1799,7 +1818,7 @@ compact_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encod
 
 
 def drop_empty(**members: Any) -> dict[str, Any]:
-    """The members that say something: not None, not false, not empty."""
+    """Returns the members that say something: not None, not false, not empty."""
     return {
         name: value
         for name, value in members.items()
@@ -1808,45 +1827,48 @@ def drop_empty(**members: Any) -> dict[str, Any]:
 
 
 def make_id(size: int = 16) -> str:
-    """So many random bytes as lower-case characters of base 32: 26 of 16 bytes."""
+    """Returns so many random bytes as lower-case characters of base 32: 26 of 16 bytes."""
     return base64.b32encode(secrets.token_bytes(size)).decode().rstrip("=").lower()
 
 
-def printable(text: str, kept: str = "") -> str:
-    """The text with control characters and line ends escaped, except for those in ``kept``."""
+def printable(text: str, allowed: str = "") -> str:
+    """Returns the text with control characters and line ends escaped, except for ``allowed`` ones."""
     return "".join(
-        one if one.isprintable() or one in kept else one.encode("unicode_escape").decode()
-        for one in text
+        character
+        if character.isprintable() or character in allowed
+        else character.encode("unicode_escape").decode()
+        for character in text
     )
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A question for a message about an unknown word; "" where nothing is alike."""
+    """Returns a question for a message about an unknown word; "" where nothing is alike."""
     alike = difflib.get_close_matches(word.lower(), list(known), 1)
     return f" (did you mean {alike[0]}?)" if alike else ""
 
 
-def timestamp(at: float) -> str:
-    """An instant as RFC 3339 text, to the second."""
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+def timestamp(instant: float) -> str:
+    """Returns an instant as RFC 3339 text, to the second."""
     # Not fromtimestamp(), which raises OSError for some values beyond the calendar.
-    return (datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=int(at))).isoformat() + "Z"
+    return (_EPOCH + datetime.timedelta(seconds=int(instant))).isoformat() + "Z"
 
 
 def instant_of(date: str) -> float:
     return datetime.datetime.fromisoformat(f"{date[:19]}+00:00").timestamp()
 
 
-def relative_time(at: float, now: float) -> str:
-    """How long before or after ``now`` an instant is, by its largest unit: "3 h ago", "in 5 min"."""
-    seconds, is_past = abs(now - at), at <= now
+def relative_time(instant: float, now: float) -> str:
+    """Returns how long before or after ``now`` an instant is, in its largest unit: "3 h ago", "in 5 min"."""
+    seconds = abs(now - instant)
+    is_past = instant <= now
     units = {"y": 365 * DAY, "mo": 30 * DAY, "w": 7 * DAY, "d": DAY, "h": HOUR, "min": MINUTE}
     for unit, size in units.items():
         if seconds >= size:
-            return (
-                f"{seconds // size:.0f} {unit} ago"
-                if is_past
-                else f"in {seconds // size:.0f} {unit}"
-            )
+            span = f"{seconds // size:.0f} {unit}"
+            return f"{span} ago" if is_past else f"in {span}"
     return "just now" if is_past else "in a moment"
 
 
@@ -1855,49 +1877,52 @@ _KEPT_TIME = re.compile(r"\d{4}-\d\d-\d\dT(?:[01]\d|2[0-3]):\d\d:\d\d(?:\.000)?Z
 
 
 def utc(text: str | None) -> str | None:
-    """A provider's ISO 8601 time as RFC 3339 in UTC, also one without a zone. Raises ValueError. None for
-    None, and for the years that stand for "unknown": before 1980, and 9999."""
+    """Returns a provider's ISO 8601 time as RFC 3339 in UTC, also one without a zone. Raises ValueError.
+
+    Returns None for None, and for the years that stand for "unknown": before 1980, and 9999.
+    """
     if text is None:
         return None
     if _KEPT_TIME.fullmatch(text):  # as most are; this takes a fifth of the time
         year = datetime.datetime.fromisoformat(text).year
         return f"{text[:19]}Z" if 1980 <= year < 9999 else None
-    if not re.match(
-        r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d", text, re.ASCII
-    ):  # a date alone is another thing
+    # A date alone is another thing.
+    if not re.match(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d", text, re.ASCII):
         raise ValueError(f"{text[:40]!r} is no time")
-    when = datetime.datetime.fromisoformat(text.replace(" UTC", "Z").replace("z", "Z"))
-    if not 1980 <= when.year < 9999:
+    moment = datetime.datetime.fromisoformat(text.replace(" UTC", "Z").replace("z", "Z"))
+    if not 1980 <= moment.year < 9999:
         return None
-    when = when.replace(tzinfo=when.tzinfo or datetime.timezone.utc)
-    return when.astimezone(datetime.timezone.utc).replace(tzinfo=None).isoformat() + "Z"
+    moment = moment.replace(tzinfo=moment.tzinfo or datetime.timezone.utc)
+    return moment.astimezone(datetime.timezone.utc).replace(tzinfo=None).isoformat() + "Z"
 
 
 def time_zone_of(name: str) -> datetime.tzinfo:
-    """The time zone of an IANA name. Raises ValueError with what was expected."""
+    """Returns the time zone of an IANA name. Raises ValueError with what was expected."""
     try:
         return datetime.timezone.utc if name == "UTC" else zoneinfo.ZoneInfo(name)
-    except (
-        ValueError,
-        OSError,
-        zoneinfo.ZoneInfoNotFoundError,
-    ):  # OSError: a folder, or a damaged file
+    # OSError: of a folder, or a damaged file
+    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
         raise ValueError(f"a time zone such as Europe/Berlin; {name[:60]!r} is unknown") from None
 
 
-_LEAST_EPOCH_SECONDS, _LEAST_MILLISECONDS = 1e8, 1e11  # that stand for an instant: 1973
+# From these on a number stands for an instant since the epoch: both are in 1973.
+_LEAST_EPOCH_SECONDS = 1e8
+_LEAST_EPOCH_MILLISECONDS = 1e11
 
 
 def wait_of_number(number: float, now: float) -> float:
-    """Seconds until what a header says: some servers send seconds to wait, others an instant, as seconds or
-    milliseconds since the epoch. No number of seconds to wait is as large."""
-    if number > _LEAST_MILLISECONDS:
+    """Returns the seconds until what a header says.
+
+    Some servers send seconds to wait, others an instant, as seconds or milliseconds since the epoch. No number
+    of seconds to wait is as large.
+    """
+    if number > _LEAST_EPOCH_MILLISECONDS:
         return number / 1000 - now
     return number - now if number > _LEAST_EPOCH_SECONDS else number
 
 
 def retry_after_seconds(header: str | None, now: float) -> float:
-    """Seconds that a Retry-After header asks for, at most a day; 0 without a valid one.
+    """Returns the seconds that a Retry-After header asks for, at most a day; 0 without a valid one.
 
     https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3: seconds, or an HTTP date.
     """
@@ -1913,8 +1938,10 @@ def retry_after_seconds(header: str | None, now: float) -> float:
 
 
 def read_json(body: bytes | bytearray) -> Any:
-    """The value of a JSON text. Raises ValueError, also for one that would take too much memory: each value
-    is behind one of four marks, of which prose has few."""
+    """Returns the value of a JSON text. Raises ValueError, also for one that would take too much memory.
+
+    Each value stands behind one of four marks, of which prose has few: so they are counted first.
+    """
     if len(body) > JSON_LIMIT:
         raise ValueError(f"its JSON is larger than {JSON_LIMIT // MIB} MiB")
     if sum(map(body.count, (b",", b"[", b"{", b":"))) > VALUE_LIMIT:
@@ -1938,9 +1965,8 @@ class Request(Value):
     is_user_supplied: bool = False  # the address is a user's, and checked like a webhook's
     max_response_bytes: int = 20 * MIB  # of a provider's answer
     may_be_cut: bool = False  # a larger one is not an error but cut there
-    named_by: str | None = (
-        None  # the address that answered with it: a public one may name no private one
-    )
+    # The address of the server that answered with this URL: a public one may name no private one.
+    named_by: str | None = None
     hosts: Collection[str] = ()  # the only ones that it may be redirected to; none: all
 
 
@@ -1985,7 +2011,7 @@ class Note(Value):
 
     @property
     def fingerprint(self) -> int:
-        """Differs between notes, but not between renderings of one note."""
+        """Returns a number that differs between notes, but not between renderings of one note."""
         text = f"{self.title}\0{self.original or self.message}".encode("utf-8", "surrogatepass")
         return self.mark or int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "big")
 
@@ -1998,22 +2024,21 @@ class ListedRelease(Value):
     is_prerelease: bool = False
     cve: tuple[str, ...] = ()
     note: Note | None = None
-    content_id: str | None = (
-        None  # "kind:value" of the content: a digest, a commit, a publication date
-    )
+    # "kind:value" of the content: a digest, a commit, a publication date
+    content_id: str | None = None
 
     @property
     def content(self) -> str:
-        """Its content id without those of an image's platforms."""
+        """Returns its content id without those of an image's platforms."""
         return (self.content_id or "").partition(" ")[0]
 
     @property
     def content_kind(self) -> str:
-        """Of its content id, which says what list it came from; "" without one."""
+        """Returns the kind of its content id, which shows what list it came from; "" without one."""
         return (self.content_id or "").partition(":")[0]
 
     def as_json(self) -> dict[str, Any]:
-        """The contract's Release, without members that are false or empty."""
+        """Returns the contract's Release, without members that are false or empty."""
         return drop_empty(
             version=self.version,
             date=self.date,
@@ -2032,9 +2057,8 @@ class Release(ListedRelease):
     gone_at: float | None = None  # since when it is no longer listed
     is_dated: bool = True  # else the date is that of a check, or of its note
     step: str = ""  # above the final version below it: one of STEPS
-    place: int | None = (
-        None  # among the source's releases, the latest last; None: not found out yet
-    )
+    # Among the source's releases, the latest last; None: not found out yet
+    place: int | None = None
 
     @property
     def is_withdrawn(self) -> bool:
@@ -2042,7 +2066,7 @@ class Release(ListedRelease):
         return self.gone_at is not None
 
     def as_json(self) -> dict[str, Any]:
-        """The contract's Release, without members that are false or empty."""
+        """Returns the contract's Release, without members that are false or empty."""
         about = {"has_note": self.has_note, "is_updated": self.is_updated}
         return super().as_json() | drop_empty(**about)
 
@@ -2083,24 +2107,21 @@ class Account(Value):
     password: str = dataclasses.field(repr=False)  # the hash
     feed_secret: str = dataclasses.field(default="", repr=False)  # in the address of its feed
     totp_secret: str = dataclasses.field(default="", repr=False)  # in base 32; "": no second factor
-    recovery_codes: tuple[str, ...] = dataclasses.field(
-        default=(), repr=False
-    )  # hashes of those left
+    # The hashes of those that were not used yet.
+    recovery_codes: tuple[str, ...] = dataclasses.field(default=(), repr=False)
     digest_hour: int | None = None  # of daily and weekly digests; None: that of the setting
-    quiet_from: str = (
-        ""  # "22:00": from then on nothing is sent but what is urgent; "": no such hours
-    )
+    # "22:00": from then on nothing is sent but what is urgent; "": no such hours
+    quiet_from: str = ""
     quiet_until: str = ""  # "07:00", perhaps of the next day
     read_until: float = 0.0  # what came until then is read
     theme: str = ""  # of its pages: "light", "dark"; "": that of the device
 
     @property
     def zone(self) -> datetime.tzinfo:
-        with contextlib.suppress(
-            ValueError
-        ):  # the machine that the store came from may have known it
+        try:
             return time_zone_of(self.time_zone)
-        return datetime.timezone.utc
+        except ValueError:  # the store came from a machine that knew it
+            return datetime.timezone.utc
 
 
 class Session(Value):
@@ -2183,7 +2204,7 @@ STEPS = ("", "patch", "minor", "major")  # of a version above another
 
 
 def machine_time_zone() -> str:
-    """The time zone of this machine if that is known, else UTC."""
+    """Returns the time zone of this machine if that is known, else UTC."""
     name = os.environ.get("TZ", "").lstrip(":")
     name = name or os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
     return name if name in zoneinfo.available_timezones() else "UTC"
@@ -2193,23 +2214,20 @@ def machine_time_zone() -> str:
 _CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f"
 UNSTORABLE = re.compile(rf"[{_CONTROLS}\ud800-\udfff]")
 STORABLE = f"^[^{_CONTROLS}]*$"  # as a schema says it
-DIRECTIONS = (
-    "\\u202a-\\u202e\\u2066-\\u2069"  # marks that show a text in another order than it is read in
-)
+# Marks that show a text in another order than it is read in
+DIRECTIONS = "\\u202a-\\u202e\\u2066-\\u2069"
 
 
 class ValueType(Value):
     """What a value may be: in JSON, in the text of a form or a flag, in a schema, and on a page."""
 
-    read: Callable[
-        [Any], Any
-    ]  # of JSON, as it is stored. Raises ValueError, which says what is expected
+    # From JSON to what is stored. Its ValueError says what is expected.
+    read: Callable[[Any], Any]
     schema: Mapping[str, Any]  # of JSON Schema; null is the same as absent
     from_text: Callable[[str], Any] = str  # the JSON that a text stands for
     widget: str = "text"  # as Field.type; "switch" for one box
-    choices: Mapping[str, str] = dataclasses.field(
-        default_factory=dict
-    )  # texts, and their words on pages
+    # Texts, and their words on pages
+    choices: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def shown(self, value: Any) -> str:
         if isinstance(value, bool):
@@ -2218,32 +2236,46 @@ class ValueType(Value):
 
 
 def one_of(choices: Mapping[str, str] | Sequence[str], **schema: Any) -> ValueType:
-    """One of these texts; words for them are those given, or the texts themselves."""
+    """Returns a type whose values are these texts; words for them are those given, or the texts themselves."""
     names = tuple(choices)
     words = choices if isinstance(choices, Mapping) else {name: name.capitalize() for name in names}
     return ValueType(
-        only_if(lambda value: value in names, f"one of: {', '.join(filter(None, names))}"),
-        {"type": ["string", "null"], "enum": [*names, None], **schema},
-        str,
-        "select",
-        words,
+        read=only_if(lambda value: value in names, f"one of: {', '.join(filter(None, names))}"),
+        schema={"type": ["string", "null"], "enum": [*names, None], **schema},
+        widget="select",
+        choices=words,
     )
 
 
 def any_text(most: int, widget: str = "text") -> ValueType:
+    def is_valid(value: Any) -> bool:
+        return isinstance(value, str) and len(value) <= most and not UNSTORABLE.search(value)
+
     return ValueType(
-        only_if(
-            lambda value: (
-                isinstance(value, str) and len(value) <= most and not UNSTORABLE.search(value)
-            ),
-            f"a string of at most {most} characters, and no control characters",
-        ),
-        {"type": ["string", "null"], "maxLength": most, "pattern": STORABLE},
+        read=only_if(is_valid, f"a string of at most {most} characters, and no control characters"),
+        schema={"type": ["string", "null"], "maxLength": most, "pattern": STORABLE},
         widget=widget,
     )
 
 
-def _instant_to_come(value: Any) -> float | None:
+def _read_switch_text(text: str) -> Any:
+    return {"yes": True, "no": False}.get(text, text)
+
+
+MOST_DAYS = 365
+_read_days = whole_number(0, MOST_DAYS)
+
+
+def _is_days(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= MOST_DAYS
+
+
+def _read_days_text(text: str) -> Any:
+    """Returns the number that a text says; of any other the text, which is refused as it is typed."""
+    return int(text or 0) if re.fullmatch("[0-9]{0,9}", text) else text
+
+
+def _read_instant(value: Any) -> float | None:
     with contextlib.suppress(ValueError, TypeError):
         if value == "":
             return None
@@ -2252,44 +2284,66 @@ def _instant_to_come(value: Any) -> float | None:
     raise ValueError("a time to come, such as 2030-01-31T08:00:00Z")
 
 
+def _read_instant_text(days: str) -> str:
+    """Returns the time after so many days from now; "" for 0."""
+    if days == "0":
+        return ""
+    return timestamp(time.time() + _read_days(days) * DAY)
+
+
+def _read_source(value: Any) -> str:
+    """Returns ``github o/r`` of that text, or of ``{"provider": "github", "name": "o/r"}``."""
+    if isinstance(value, Mapping):
+        provider, name = value.get("provider"), value.get("name")
+        is_source = isinstance(provider, str) and isinstance(name, str)
+        value = f"{provider} {name}" if is_source else None
+    if not isinstance(value, str) or UNSTORABLE.search(value):
+        raise ValueError("a string, or an object with provider and name")
+    return value.strip()
+
+
+def _read_time_zone(value: Any) -> Any:
+    time_zone_of(str(value))  # raises for one that is unknown
+    return value
+
+
+_read_hour = whole_number(0, 23)
+
+
+def _read_hour_or_none(value: Any) -> int | None:
+    return None if value == "" else _read_hour(str(value))
+
+
 SWITCH = ValueType(
-    only_if(lambda value: isinstance(value, bool), "true or false"),
-    {"type": ["boolean", "null"]},
-    lambda text: {"yes": True, "no": False}.get(text, text),
-    "switch",
-    {"yes": "", "no": ""},
+    read=only_if(lambda value: isinstance(value, bool), "true or false"),
+    schema={"type": ["boolean", "null"]},
+    from_text=_read_switch_text,
+    widget="switch",
+    choices={"yes": "", "no": ""},
 )
 TEXT = ValueType(
-    only_if(lambda text: not UNSTORABLE.search(text), "text without control characters"),
-    {"type": "string", "pattern": STORABLE},
+    read=only_if(lambda text: not UNSTORABLE.search(text), "text without control characters"),
+    schema={"type": "string", "pattern": STORABLE},
 )
 DAYS = ValueType(
-    only_if(lambda value: type(value) is int and 0 <= value <= 365, "a whole number from 0 to 365"),
-    {"type": ["integer", "null"], "minimum": 0, "maximum": 365},
-    lambda text: int(text or 0) if re.fullmatch("[0-9]{0,9}", text) else text,
+    read=only_if(_is_days, f"a whole number from 0 to {MOST_DAYS}"),
+    schema={"type": ["integer", "null"], "minimum": 0, "maximum": MOST_DAYS},
+    from_text=_read_days_text,
 )
 # An instant, or "" for none; a text is a number of days from now, or 0.
 INSTANT = ValueType(
-    _instant_to_come,
-    {"type": ["string", "null"], "format": "date-time"},
-    lambda days: timestamp(time.time() + _whole(0, 365)(days) * DAY) if days != "0" else "",
+    read=_read_instant,
+    schema={"type": ["string", "null"], "format": "date-time"},
+    from_text=_read_instant_text,
 )
 SOURCE = ValueType(
-    lambda value: only_if(
-        lambda text: isinstance(text, str) and not UNSTORABLE.search(text),
-        "a string, or an object with provider and name",
-    )(
-        " ".join((value["provider"], value["name"]))
-        if isinstance(value, Mapping)
-        and all(isinstance(value.get(key), str) for key in ("provider", "name"))
-        else value
-    ).strip(),
-    {"type": ["object", "string", "null"], "maxLength": 3 * NAME_LIMIT, "pattern": STORABLE},
+    read=_read_source,
+    schema={"type": ["object", "string", "null"], "maxLength": 3 * NAME_LIMIT, "pattern": STORABLE},
 )
-TIME_ZONE = ValueType(lambda name: time_zone_of(str(name)) and name, {"type": "string"})
+TIME_ZONE = ValueType(read=_read_time_zone, schema={"type": "string"})
 HOUR_OR_NONE = ValueType(
-    lambda value: None if value == "" else _whole(0, 23)(str(value)),
-    {"type": ["integer", "string"]},
+    read=_read_hour_or_none,
+    schema={"type": ["integer", "string"]},
     widget="select",
     choices={"": "Server default", **{str(hour): f"{hour:02}:00" for hour in range(24)}},
 )
@@ -2306,7 +2360,8 @@ class Option(Value):
     flags: Sequence[str] = ()  # where they are others than its name with dashes; the second says no
     shape: str = ""  # of the flag's value
     default: Any = None  # which JSON leaves out
-    more: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of its Field
+    # Further members of its Field on pages.
+    field_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def all_flags(self) -> Sequence[str]:
@@ -2331,7 +2386,7 @@ PROJECT_OPTIONS = (
     Option("exclude_updated", "Ignore re-published versions", SWITCH, "Filters"),
     Option("hold_days", "Wait (days) before notifying", DAYS, "Filters",
            "Releases that name a CVE are sent at once.", shape="N", default=0,
-           more={"more": {"inputmode": "numeric"}}),
+           field_options={"more": {"inputmode": "numeric"}}),
     Option("is_muted", "Mute", SWITCH, "Notify", "Nothing is sent; updates are still listed."),
     Option("email_notification", "Email schedule", one_of({**SCHEDULE_NAMES, "default": "Account default"}),
            "Notify", flags=("--email",)),
@@ -2358,7 +2413,7 @@ DESTINATION_OPTIONS = (
 )
 ACCOUNT_OPTIONS = (
     Option("time_zone", "Time zone", TIME_ZONE, hint="For times shown here and in digests.", shape="ZONE",
-           more={"is_required": True}),
+           field_options={"is_required": True}),
     Option("email_notification", "Email schedule", one_of(SCHEDULE_NAMES), "Notifications",
            'Used by projects without their own setting.'),
     Option("digest_hour", "Send digests at", HOUR_OR_NONE, "Notifications", flags=("--digests-at",),
@@ -2381,22 +2436,20 @@ class Health(Value):
     quota_left: int | None  # requests that the provider has left for us
 
     def as_json(self) -> dict[str, Any]:
-        """Instants as RFC 3339, without members that are empty."""
-        instants = {
-            name: timestamp(at)
-            for name in ("next_check_at", "checked_at", "succeeded_at", "missing_since")
-            if (at := getattr(self, name))
-        }
+        """Returns its members without empty ones, instants as RFC 3339."""
+        instants = {}
+        for name in ("next_check_at", "checked_at", "succeeded_at", "missing_since"):
+            instant = getattr(self, name)
+            if instant:
+                instants[name] = timestamp(instant)
         return drop_empty(
             is_missing=self.is_missing, error=self.error, quota_left=self.quota_left, **instants
         )
 
 
 SEVERITIES = ("", "low", "moderate", "high", "critical")  # of an advisory; "": unknown
-DOUBTS = (
-    "possible",
-    "notice",
-)  # of an advisory: for the tag of a repository; such as "unmaintained"
+# Of an advisory: it is for the tag of a repository; it is no flaw, but such as "unmaintained".
+DOUBTS = ("possible", "notice")
 
 
 class Advisory(Value):
@@ -2407,9 +2460,8 @@ class Advisory(Value):
     title: str = ""
     severity: str = ""  # one of SEVERITIES
     fixed_in: str = ""  # the first version without it, "above X"; "" where none is known
-    is_ended: bool | None = (
-        None  # by the update to the newest version; None: there is none, or not known
-    )
+    # By the update to the newest version; None: there is none, or not known
+    is_ended: bool | None = None
     doubt: str = ""  # one of DOUBTS; "": none
 
     def __str__(self) -> str:
@@ -2419,14 +2471,20 @@ class Advisory(Value):
 
     @property
     def rank(self) -> int:
-        """0 for what is no certain flaw; what is not known may be moderate."""
-        return 0 if self.doubt else 1 + (SEVERITIES.index(self.severity) or 2)
+        """Returns a number that is higher for a worse flaw, and 0 for what is no certain flaw.
+
+        A flaw whose severity is not known may be moderate.
+        """
+        if self.doubt:
+            return 0
+        return 1 + SEVERITIES.index(self.severity or "moderate")
 
     def as_json(self) -> dict[str, Any]:
-        """Without members that are empty; without ``is_ended`` where that is not known."""
-        return drop_empty(**vars(self)) | (
-            {} if self.is_ended is None else {"is_ended": self.is_ended}
-        )
+        """Returns its members without empty ones; ``is_ended`` also where it is false."""
+        members = drop_empty(**vars(self))
+        if self.is_ended is not None:
+            members["is_ended"] = self.is_ended
+        return members
 
 
 class Urgency(NamedTuple):
@@ -2442,39 +2500,37 @@ class Urgency(NamedTuple):
     fixes_cve: bool = False  # the releases up to the newest name a CVE
     update_step: int = 0  # to the newest version: its place among STEPS
     behind: int = 0  # releases up to the newest
-    certainty: int = (
-        0  # that there is an update: the place of the state before the end of OPEN_STATES
-    )
+    # How sure it is that there is an update: the states that follow its own in OPEN_STATES, and itself.
+    certainty: int = 0
 
     @property
     def is_pressing(self) -> bool:
-        """Whether it cannot stay as it is, whether there is an update or not."""
+        """Tells whether it cannot stay as it is, whether there is an update or not."""
         return self.severity > 0 or self.is_withdrawn or self.is_ended
 
 
 class UpdateStatus(NamedTuple):
     """What is decided of all that is installed of a project, as lists of updates show it."""
 
-    update_state: (
-        str  # that of the most urgent: one of those of UPDATE_GROUPS; "": nothing is installed
-    )
+    # The state of what is most urgent, one of those of UPDATE_GROUPS; "": nothing is installed.
+    update_state: str
     urgency: Urgency
     snoozed_until: float | None = None
 
     @property
     def is_open(self) -> bool:
-        """Whether there may be an update, or it cannot stay as it is."""
+        """Tells whether there may be an update, or it cannot stay as it is."""
         return self.update_state in OPEN_STATES or self.urgency.is_pressing
 
     def is_snoozed(self, now: float) -> bool:
         return self.snoozed_until is not None and self.snoozed_until > now
 
     def state(self, now: float) -> str:
-        """The ``update_state``, or "snoozed" where it is open."""
+        """Returns the ``update_state``, or "snoozed" where it is open and snoozed."""
         return "snoozed" if self.is_open and self.is_snoozed(now) else self.update_state
 
     def group(self, now: float) -> str:
-        """The one of UPDATE_GROUPS that it is listed in: what is pressing is no quiet matter."""
+        """Returns the one of UPDATE_GROUPS that it is listed in: what is pressing is no quiet matter."""
         state = self.state(now)
         if self.urgency.is_pressing and state != "snoozed":
             return "behind"
@@ -2486,6 +2542,17 @@ class AdvisedNewest(NamedTuple):
 
     version: str = ""
     own_flaws: int | None = None  # known flaws that it brings; None: not known
+
+
+# The fields of an Installation that are no part of its JSON.
+_INSTALLATION_INTERNALS = (
+    "first_digest",
+    "previous_digest",
+    "previous_label",
+    "eol_days",
+    "has_more_advisories",
+    "advised_newest",
+)
 
 
 class Installation(Value):
@@ -2510,18 +2577,16 @@ class Installation(Value):
     is_other_base: bool = False  # the newest image is built on another base
     previous: str = ""  # the version before a person said what it was updated to; and the digest
     previous_digest: str = ""
-    first_digest: str = (
-        ""  # of its tag when first compared, where that of its own build is not known
-    )
+    # Of its tag when first compared, where that of its own build is not known
+    first_digest: str = ""
     previous_label: str = ""
     is_rebuilt: bool = False  # the tag itself has a new build
     is_withdrawn: bool = False  # its provider listed it, and no longer does
     may_follow: str = ""  # a newer version of which nobody knows whether it follows this one
     advisories: tuple[Advisory, ...] = ()  # the worst first
     has_more_advisories: bool = False  # OSV knows more records of it than OSV_RECORDS
-    advised_at: float = (
-        0.0  # when OSV was asked last; 0: not yet, or it does not know such projects
-    )
+    # When OSV was asked last; 0: not yet, or it does not know such projects
+    advised_at: float = 0.0
     advised_newest: AdvisedNewest = AdvisedNewest()  # the newest version then
     eol: str = ""  # the day of its end of life; "ended" for one that is not known
     eol_days: int | None = None  # until then, when that was asked
@@ -2529,11 +2594,11 @@ class Installation(Value):
 
     @property
     def vulnerabilities(self) -> list[Advisory]:
-        return [one for one in self.advisories if not one.doubt]
+        return [flaw for flaw in self.advisories if not flaw.doubt]
 
     @property
     def warning(self) -> str:
-        """What the newest version brings, as a sentence; "" for no known vulnerability of its own."""
+        """Returns what the newest version brings, as a sentence; "" for no known flaw of its own."""
         version, count = self.advised_newest
         if not count or version != self.newest:
             return ""
@@ -2542,17 +2607,17 @@ class Installation(Value):
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What was found where, without when, and how it compares."""
+        """Returns what was found where, without when that was and how it compares."""
         return self.place, self.version, self.digest, self.origin, self.label
 
     @property
     def id(self) -> str:
-        """What a form calls it, among those of its project."""
+        """Returns what a form calls it among those of its project."""
         return compact_json(self.identity[:4])
 
     @property
     def compared_as(self) -> str:
-        """The version that is compared with releases."""
+        """Returns the version that is compared with releases."""
         return self.known_as or self.version
 
     @property
@@ -2565,28 +2630,25 @@ class Installation(Value):
         return self.eol_days is not None and self.eol_days <= 0
 
     def has_digest(self, known: str) -> bool:
-        """Whether its image has a digest: an engine may know several of one image, a registry that of the
-        index and where those of its platforms begin."""
-        return any(mine.startswith(part) for mine in self.digest.split() for part in known.split())
+        """Tells whether its image has one of the digests that a registry knows.
+
+        An engine may know several of one image; a registry knows that of the index, and of those of its
+        platforms how they begin.
+        """
+        beginnings = tuple(known.split())
+        return any(digest.startswith(beginnings) for digest in self.digest.split())
 
     def as_json(self) -> dict[str, Any]:
-        """Without members that are false or empty, but for the version."""
-        seen_at = timestamp(self.seen_at) if self.seen_at else ""
-        return {"version": self.version} | drop_empty(
-            **vars(self)
-            | {
-                "seen_at": seen_at,
-                "behind": self.behind or None,
-                "first_digest": None,
-                "previous_digest": None,
-                "previous_label": None,
-                "eol_days": None,
-                "advised_at": timestamp(self.advised_at) if self.advised_at else "",
-                "advisories": [one.as_json() for one in self.advisories],
-                "has_more_advisories": None,
-                "advised_newest": None,
-            }
-        )
+        """Returns its members that others need, without false and empty ones except the version."""
+        members = vars(self) | {
+            "seen_at": timestamp(self.seen_at) if self.seen_at else "",
+            "behind": self.behind or None,
+            "advised_at": timestamp(self.advised_at) if self.advised_at else "",
+            "advisories": [flaw.as_json() for flaw in self.advisories],
+        }
+        for name in _INSTALLATION_INTERNALS:
+            del members[name]
+        return {"version": self.version} | drop_empty(**members)
 
 
 class Exclusions(Value):
@@ -2598,12 +2660,12 @@ class Exclusions(Value):
 
     @property
     def are_any(self) -> bool:
-        """Whether there may be a release that is excluded by these alone."""
+        """Tells whether there may be a release that is excluded by these alone."""
         is_limited = self.notify_level in ("minor", "major")
         return self.exclude_prereleases or is_limited or bool(self.skipped_version)
 
     def skips(self, version: str) -> bool:
-        """Whether a version is the one that is skipped, or another variant of that: 18.1-alpine as 18.1."""
+        """Tells whether a version is the skipped one, or another variant of it: 18.1-alpine of 18.1."""
         if not self.skipped_version:
             return False
         if version == self.skipped_version:
@@ -2613,7 +2675,7 @@ class Exclusions(Value):
         return bool(parts.numbers) and is_same_release
 
     def exclude(self, release: Release, *, is_ruled_out: bool) -> bool:
-        """Whether a release is excluded by these, or ``is_ruled_out`` by a pattern or what is installed.
+        """Tells whether a release is excluded by these, or ``is_ruled_out`` by a pattern or what is installed.
 
         A level excludes smaller steps, but none that names a CVE or that nothing is known of, such as the
         first version's.
@@ -2647,42 +2709,49 @@ class Project(Value):
     installed: tuple[Installation, ...] = ()
     skipped_version: str = ""  # is ignored; it counts until a newer one comes
     snoozed_until: float | None = None
-    version_answers: tuple[
-        tuple[str, bool], ...
-    ] = ()  # a version, and whether those like it follow mine
+    # A version, and whether those like it follow mine.
+    version_answers: tuple[tuple[str, bool], ...] = ()
     alerted: tuple[str, ...] = ()  # what there were notifications of: rank, flaw and place of each
     notes_from: str = ""  # of an image, as of its Source
     notes_state: str = ""
     notes_source: str = ""  # "provider name" of what it gets notes from
     # A check that reads other kinds of tags, as what is installed asks for, is "due" or has "begun"; else None.
     reading: str | None = dataclasses.field(default=None, compare=False)
-    revision: int = dataclasses.field(
-        default=0, compare=False
-    )  # of all that its rules are applied to
+    # Counts the changes of all that its rules are applied to.
+    revision: int = dataclasses.field(default=0, compare=False)
     added_at: float = dataclasses.field(default=0.0, compare=False)
 
     @classmethod
     def blank(cls, account_id: str, provider: str, name: str, source_id: int = 0) -> Project:
-        """One without options, that is not stored."""
+        """Returns one without options, which is not stored."""
+        never_checked = Health(
+            checked_at=None,
+            succeeded_at=None,
+            next_check_at=0.0,
+            error=None,
+            missing_since=None,
+            is_missing=False,
+            quota_left=None,
+        )
         return cls(
-            "",
-            account_id,
-            source_id,
-            provider,
-            name,
-            "daily",
-            False,
-            False,
-            (),
-            "",
-            0,
-            (),
-            {},
-            Health(None, None, 0.0, None, None, False, None),
+            id="",
+            account_id=account_id,
+            source_id=source_id,
+            provider=provider,
+            name=name,
+            email_notification="daily",
+            exclude_prereleases=False,
+            exclude_updated=False,
+            exclude_version_regexp=(),
+            note="",
+            hold_days=0,
+            tags=(),
+            destinations={},
+            health=never_checked,
         )
 
     def urgency_of(self, installation: Installation) -> Urgency:
-        """Why something should be done about an Installation; what is skipped is no reason."""
+        """Returns why something should be done about an Installation; what is skipped is no reason."""
         state = self.state_of(installation)
         urgency = Urgency(
             severity=max((flaw.rank for flaw in installation.advisories), default=0),
@@ -2702,12 +2771,15 @@ class Project(Value):
 
     @property
     def by_urgency(self) -> list[Installation]:
-        """What is installed, the most urgent to do something about first."""
+        """Returns what is installed, the most urgent to do something about first."""
         return sorted(self.installed, key=self.urgency_of, reverse=True)
 
     @property
     def most_urgent(self) -> Installation | None:
-        """What is installed and most urgent to update; what is skipped only where nothing else is open."""
+        """Returns what is installed and most urgent to update.
+
+        What is skipped it is only where nothing else is open.
+        """
 
         def rank(installation: Installation) -> tuple[int, Urgency, bool]:
             urgency = self.urgency_of(installation)
@@ -2717,18 +2789,23 @@ class Project(Value):
 
     @property
     def urgency(self) -> Urgency:
-        """The weightiest of each reason, at any place."""
+        """Returns the weightiest of each reason, at any place."""
         urgencies = map(self.urgency_of, self.installed)
         return Urgency(*map(max, zip(*urgencies))) if self.installed else Urgency()
 
     @property
     def vulnerabilities(self) -> list[Advisory]:
-        """Of all places, each once, the worst first; ended by the update where it is so everywhere."""
-        found = dict[str, Advisory]()
-        for each in (each for one in self.installed for each in one.vulnerabilities):
-            other = found.get(each.id, each)
-            found[each.id] = dataclasses.replace(each, is_ended=each.is_ended and other.is_ended)
-        return sorted(found.values(), key=lambda one: -one.rank)
+        """Returns those of all places, each once, the worst first.
+
+        One is ended by the update where it is so at each place.
+        """
+        flaws = dict[str, Advisory]()
+        for installation in self.installed:
+            for flaw in installation.vulnerabilities:
+                elsewhere = flaws.get(flaw.id, flaw)
+                is_ended = flaw.is_ended and elsewhere.is_ended
+                flaws[flaw.id] = dataclasses.replace(flaw, is_ended=is_ended)
+        return sorted(flaws.values(), key=lambda flaw: -flaw.rank)
 
     @property
     def status(self) -> UpdateStatus:
@@ -2738,7 +2815,7 @@ class Project(Value):
 
     @property
     def update_state(self) -> str:
-        """Of what is installed: "" without any, else the ``state_of`` the most urgent."""
+        """Returns the ``state_of`` what is most urgent; "" where nothing is installed."""
         return self.status.update_state
 
     @property
@@ -2749,7 +2826,10 @@ class Project(Value):
         return self.status.state(now)
 
     def state_of(self, installation: Installation) -> str:
-        """An Installation's state without a version that is skipped; "skipped" where nothing else is open."""
+        """Returns an Installation's state without a version that is skipped.
+
+        It is "skipped" where nothing else is open.
+        """
         if installation.state == "behind" and not self.skips(installation.newest):
             return "behind"
         if installation.is_withdrawn:
@@ -2769,44 +2849,48 @@ class Project(Value):
 
     @property
     def special_tags(self) -> set[str]:
-        """What is installed of the kinds that a list leaves out unless such is installed."""
+        """Returns what is installed of the kinds that a list leaves out unless such is installed."""
         tags = {installation.version for installation in self.installed}
         return {tag for tag in tags if is_left_out(tag, ())}
 
     def at(self, place: str) -> Project:
-        return dataclasses.replace(
-            self, installed=tuple(one for one in self.installed if one.place == place)
-        )
+        """Returns the project with what is installed at one place."""
+        there_alone = [
+            installation for installation in self.installed if installation.place == place
+        ]
+        return dataclasses.replace(self, installed=tuple(there_alone))
 
     def is_snoozed(self, now: float) -> bool:
         return self.status.is_snoozed(now)
 
-    def lacking(self, other: Project) -> dict[str, Any]:
-        """The settings of another project of the same repository that this one has not, by name.
+    def lacking(self, twin: Project) -> dict[str, Any]:
+        """Returns the settings of another project of the same repository that this one has not, by name.
 
         What is chosen for both stays; installed versions, tags and answers are those of both.
         """
         places = {installation.place for installation in self.installed}
-        added = [found for found in other.installed if found.place not in places]
+        elsewhere = [
+            installation for installation in twin.installed if installation.place not in places
+        ]
         answered = {version for version, _ in self.version_answers}
-        answers = [answer for answer in other.version_answers if answer[0] not in answered]
+        answers = [answer for answer in twin.version_answers if answer[0] not in answered]
         lacking: dict[str, Any] = {
-            "installed": (*self.installed, *added)[:INSTALLED_LIMIT],
-            "tags": tuple(dict.fromkeys((*self.tags, *other.tags))),
+            "installed": (*self.installed, *elsewhere)[:INSTALLED_LIMIT],
+            "tags": tuple(dict.fromkeys((*self.tags, *twin.tags))),
             "version_answers": (*self.version_answers, *answers),
             "destinations": {
                 kind: ids
-                for kind, ids in other.destinations.items()
+                for kind, ids in twin.destinations.items()
                 if not self.destinations.get(kind)
             },
         }
         for name in ("note", "skipped_version", "exclude_version_regexp"):
             if not getattr(self, name):
-                lacking[name] = getattr(other, name)
+                lacking[name] = getattr(twin, name)
         return lacking
 
     def as_json(self, url: str) -> dict[str, Any]:
-        """The contract's Project and beyond it ``source``, without members that are false or empty."""
+        """Returns the contract's Project, without members that are false or empty, and its ``source``."""
         members: dict[str, Any] = {
             "source": self.health.as_json(),
             "exclude_version_regexp": [
@@ -2826,7 +2910,7 @@ class Project(Value):
         return about | self._notes_as_json() | drop_empty(**self._options_as_json(), **members)
 
     def _options_as_json(self) -> dict[str, Any]:
-        """The options that were changed, but for ``notes_from``."""
+        """Returns the options that were changed, but for ``notes_from``."""
         options = {}
         for option in PROJECT_OPTIONS:
             value = getattr(self, option.name)
@@ -2835,7 +2919,7 @@ class Project(Value):
         return options
 
     def _notes_as_json(self) -> dict[str, Any]:
-        """``notes_from`` of an image: where it gets notes from; None where it gets none. Of others nothing."""
+        """Returns ``notes_from`` of an image: where it gets notes from, or None; of others nothing."""
         is_used = not self.notes_state.startswith(("not used", "no notes"))
         source = self.notes_from or (self.notes_source if is_used else "")
         if not source and not self.notes_state:
@@ -2872,14 +2956,12 @@ class Source(Health):
     former_name: str = ""  # before it was renamed there
     notes_from: str = ""  # of an image "provider name" or "none", as a person chose
     notes_source_id: int | None = None  # whose notes it gets
-    notes_revision: int = (
-        0  # rises with what its notes are made of: its tags, and whose notes it gets
-    )
+    # Rises with what its notes are made of: its tags, and whose notes it gets.
+    notes_revision: int = 0
     labels: str = ""  # JSON: what the newest tag says of itself, and "of" which; "": not known
     owner_id: str | None = None  # the account in whose turn it is checked
-    tag_kinds: str | None = (
-        None  # JSON: which the last check read beside plain ones; None: not known
-    )
+    # JSON: which the last check read beside plain ones; None: not known
+    tag_kinds: str | None = None
     asked_last: str = ""  # of an image, the tag whose digest was asked for last
 
 
@@ -2888,9 +2970,8 @@ class Destination(Value):
     account_id: str
     kind: str
     name: str
-    settings: Mapping[str, Any] = dataclasses.field(
-        repr=False
-    )  # of its kind; "shown": in the API's list
+    # Of its kind; "shown": in the API's list
+    settings: Mapping[str, Any] = dataclasses.field(repr=False)
     secret: str = dataclasses.field(repr=False)  # of a webhook's signatures
     schedule: str = "instant"  # for e-mail each project has its own
     pause: str = "none"  # "hold": messages wait for a week; "drop": none are sent
@@ -2912,7 +2993,7 @@ class Destination(Value):
     probes: int = 0  # that failed in a row
 
     def as_json(self) -> dict[str, Any]:
-        """As a list of the API shows it: id, name, and what the kind's settings add."""
+        """Returns what a list of the API shows: id, name, and what the kind's settings add."""
         return {"id": self.id, "name": self.name} | dict(self.settings.get("shown", {}))
 
 
@@ -2965,9 +3046,12 @@ class SourceVersion(NamedTuple):
 
 
 class Event(Value):
-    """What a project's destinations are notified of. ``body``: of a release the contract's JSON object; of
-    other kinds ``provider``, ``project``, ``time``, ``account`` and so on, and an ``error`` or a ``text``; of
-    a failing destination ``destination``, ``kind`` and ``since`` instead of the project."""
+    """What a project's destinations are notified of.
+
+    ``body``: of a release the contract's JSON object; of other kinds ``provider``, ``project``, ``time``,
+    ``account`` and so on, and an ``error`` or a ``text``; of a failing destination ``destination``, ``kind`` and
+    ``since`` instead of the project.
+    """
 
     project_id: str | None  # None: the account's own
     body: Mapping[str, Any]
@@ -3064,7 +3148,7 @@ J = TypeVar("J", dict, list, str)
 
 
 def pick(kind: type[J], value: Any, *keys: str) -> J:
-    """What an object has at the keys, if it is of that kind; else an empty one."""
+    """Returns what an object has at the keys, if it is of that kind; else an empty one."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value if isinstance(value, kind) else kind()
@@ -3074,7 +3158,7 @@ K = TypeVar("K")
 
 
 class Recent(dict[K, V]):
-    """The values that were set last, at most ``limit``: what is kept by names that others choose."""
+    """Keeps the values that were set last, at most ``limit``, by names that others choose."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -3104,11 +3188,11 @@ class Job(Value):
 
 
 class RuleResult(Value):
-    """What a project's patterns and installations say of the releases that there are."""
+    """What a project's patterns and installations decide about the releases that there are."""
 
     project: Project  # as it was judged, with its installations compared
     ruled_out: Collection[str] = ()  # versions that are excluded
-    wanted: Collection[str] | None = None  # versions that are news for them; None: all
+    newsworthy: Collection[str] | None = None  # versions that are news for them; None: all
     rebuilds: Collection[str] = ()  # tags of which a new build is news
 
 
@@ -3158,25 +3242,28 @@ class CheckResult(Value):
     renamed: NewName | None = None
     tag_kinds: str | None = None  # of an image, as of its Source
     asked_last: str = ""  # as of a Listing
-    before: Mapping[str, Release] = dataclasses.field(
-        default_factory=dict
-    )  # what was known, by version
-    after: Mapping[str, Release] = dataclasses.field(
-        default_factory=dict
-    )  # and is now, as of compare()
+    # By version: what was known before the check, and what is known after it.
+    before: Mapping[str, Release] = dataclasses.field(default_factory=dict)
+    after: Mapping[str, Release] = dataclasses.field(default_factory=dict)
     news: Sequence[str] = ()  # versions, new or updated, since the first check
     final_now: Sequence[str] = ()  # those of them that were prereleases
     events: Sequence[Event] = ()
     verdicts: Mapping[str, RuleResult] = dataclasses.field(default_factory=dict)  # by project id
     notes: NotesChoice | None = None  # of an image; None: it was not looked at
-    waiting: Sequence[
-        WaitingTag
-    ] = ()  # the news that wait for their notes; they have no events yet
+    # The news that wait for their notes; they have no events yet.
+    waiting: Sequence[WaitingTag] = ()
 
     @property
     def changed(self) -> list[Release]:
-        """The releases that are new or other than before, or have another note; new ones oldest first."""
-        return [one for version, one in self.after.items() if one is not self.before.get(version)]
+        """Returns the releases that are new or other than before, or have another note.
+
+        New ones come oldest first.
+        """
+        return [
+            release
+            for version, release in self.after.items()
+            if release is not self.before.get(version)
+        ]
 
 
 # == limits ====================================================================
@@ -18046,8 +18133,8 @@ def _is_wanted(project: Project, release: News, verdicts: RuleResult) -> bool:
     is_rebuild = release.change == UPDATED
     if is_rebuild and project.exclude_updated:
         return False
-    wanted = verdicts.rebuilds if is_rebuild else verdicts.wanted
-    if verdicts.wanted is not None and release.version not in (wanted or ()):
+    newsworthy = verdicts.rebuilds if is_rebuild else verdicts.newsworthy
+    if verdicts.newsworthy is not None and release.version not in (newsworthy or ()):
         return False
     is_ruled_out = release.version in verdicts.ruled_out
     return not project.exclusions.exclude(release, is_ruled_out=is_ruled_out)
@@ -26654,7 +26741,7 @@ def option_fields(options: Iterable[Option], values: Any, group: str = "") -> li
             option.type.widget,
             option.hint,
             [(value, _sentence(words)) for value, words in option.type.choices.items()],
-            **option.more,
+            **option.field_options,
         )
         for option in options
         if option.group == group
@@ -33886,7 +33973,7 @@ _RANGE = (
     *_RANGE,
     argument("--project", "only about this project", nargs=2, metavar=("PROVIDER", "NAME")),
     argument("--state", "only in this state", choices=DELIVERY_STATES),
-    argument("--limit", "at most N (default 50)", "N", read=_whole(1, 999_999), default=50),
+    argument("--limit", "at most N (default 50)", "N", read=whole_number(1, 999_999), default=50),
     columns="id* created_at* state* next_attempt_at attempts kind* destination* provider project* "
     "version* error* event+ event_id+ destination_id+ project_id+ digest_id+ settled_at+",
 )
@@ -34251,7 +34338,9 @@ COMMANDS |= {
             switch("--unread", "only unread ones"),
             switch("--security", "only those that name a CVE"),
             argument("--search", "only with these words in name, version or notes", "TEXT"),
-            argument("--limit", "at most N (default 20)", "N", read=_whole(1, 999_999), default=20),
+            argument(
+                "--limit", "at most N (default 20)", "N", read=whole_number(1, 999_999), default=20
+            ),
         ),
         columns="date provider project version cve is_prerelease is_unread",
     ),
