@@ -31352,23 +31352,26 @@ ASSETS = {  # files that pages load
 
 
 def _answer_health(health: dict[str, str]) -> dict[str, Any]:
-    """A Message: 200, or 503 where the store or a thread does not work."""
+    """Returns a Message: 200, or 503 where the store or a thread does not work."""
     is_well = all(state in ("ok", "not started") for state in health.values())
-    bottle.response.status = status = 200 if is_well else 503
+    status = 200 if is_well else 503
+    bottle.response.status = status
     return message_of(status) | health
 
 
 def _answer_metrics(context: Context) -> bytes:
-    """Gauges for an administrator's key, as Prometheus reads them:
-    https://prometheus.io/docs/instrumenting/exposition_formats/"""
+    """Returns gauges for an administrator's key, as Prometheus reads them.
+
+    https://prometheus.io/docs/instrumenting/exposition_formats/
+    """
     try:
-        _, account_id = key_account(context, bottle.request.environ)
-        account = context.store.accounts.get(account_id)
+        owner = key_account(context, bottle.request.environ)
+        account = context.store.accounts.get(owner.account_id)
         if not account or not account.is_admin:
             raise Unauthorized
-        gauges = context.store.counts() | {
-            f"{name}_up": int(state == "ok") for name, state in context.health().items()
-        }
+        gauges = context.store.counts()
+        for name, state in context.health().items():
+            gauges[f"{name}_up"] = 1 if state == "ok" else 0
     except ReleasetrackError as error:
         bottle.response.content_type = "application/json"
         return error_response(error)
@@ -31384,12 +31387,13 @@ def _gauge(name: str, value: int) -> str:
 
 
 def _set_path(environ: dict[str, Any], prefix: bytes) -> None:
-    """Put our part of the path, as sent, into ``releasetrack.path``: %2F is no slash there. Cuts off
-    ``prefix``, of the base URL, and trailing slashes. A path that is not UTF-8 stays percent-encoded for
-    bottle, which would drop bytes, and so confuse two paths."""
-    if (
-        "bottle.raw_path" in environ
-    ):  # mounted in a bottle application, which decodes paths in place
+    """Put our part of the path, as sent, into ``releasetrack.path``: %2F is no slash there.
+
+    ``prefix``, of the base URL, is cut off, and so are trailing slashes. A path that is not UTF-8 stays
+    percent-encoded for bottle, which would drop bytes, and so confuse two paths.
+    """
+    if "bottle.raw_path" in environ:
+        # We are mounted in a bottle application, which decodes paths in place.
         for name in ("SCRIPT_NAME", "PATH_INFO"):
             environ[name] = environ.get(name, "").encode("utf-8", "replace").decode("latin-1")
     path = environ.get("PATH_INFO", "").encode("latin-1")
@@ -31397,44 +31401,53 @@ def _set_path(environ: dict[str, Any], prefix: bytes) -> None:
         environ["SCRIPT_NAME"] = prefix.decode("latin-1")
         if (path + b"/").startswith(prefix + b"/"):
             path = path[len(prefix) :]
-    sent = re.sub(r"^https?://[^/?#]*|[?#].*", "", environ.get("REQUEST_URI", "")).split("/")
-    depths = environ.get("SCRIPT_NAME", "").count("/"), 0  # a proxy may have cut the prefix off
-    ours = ("/" + "/".join(sent[depth + 1 :]) for depth in depths)
-    raw = next((one for one in ours if urllib.parse.unquote_to_bytes(one) == path), quote(path))
-    environ["releasetrack.path"] = raw = raw.rstrip("/") or "/"
+    raw = _path_as_sent(environ, path).rstrip("/") or "/"
+    environ["releasetrack.path"] = raw
     path = urllib.parse.unquote_to_bytes(raw)
     is_utf8 = "\ufffd" not in path.decode("utf-8", "replace")
     environ["PATH_INFO"] = path.decode("latin-1") if is_utf8 else raw
 
 
+def _path_as_sent(environ: Mapping[str, Any], path: bytes) -> str:
+    """Returns our decoded path as the client sent it; quoted anew where the server does not say."""
+    sent = re.sub(r"^https?://[^/?#]*|[?#].*", "", environ.get("REQUEST_URI", "")).split("/")
+    # We are below SCRIPT_NAME, whose segments a proxy may have cut off.
+    for depth in (environ.get("SCRIPT_NAME", "").count("/"), 0):
+        raw = "/" + "/".join(sent[depth + 1 :])
+        if urllib.parse.unquote_to_bytes(raw) == path:
+            return raw
+    return quote(path)
+
+
+def _answer_error(context: Context, error: bottle.HTTPError) -> bytes:
+    """Returns what bottle refuses by itself, as a page or a Message."""
+    environ = bottle.request.environ
+    if error.exception:  # which bottle has caught
+        log.error(
+            "pages: %s %s failed",
+            environ["REQUEST_METHOD"],
+            environ["PATH_INFO"],
+            exc_info=error.exception,
+        )
+    is_api = re.match(r"/(?:v1|healthz|metrics)(?:/|$)", environ["PATH_INFO"])
+    if "text/html" in environ.get("HTTP_ACCEPT", "") and not is_api:
+        return error_page(context, environ, error.status_code).encode()
+    bottle.response.content_type = "application/json"
+    return status_message(error.status_code)
+
+
 def make_app(context: Context) -> Callable[..., Any]:
-    """The WSGI application: API, pages, health and metrics."""
+    """Returns the WSGI application: API, pages, health and metrics."""
     app = bottle.Bottle()
 
-    def answer_error(error: bottle.HTTPError) -> bytes:
-        """What bottle refuses by itself, as a page or a Message."""
-        environ = bottle.request.environ
-        if error.exception:  # which bottle has caught
-            log.error(
-                "pages: %s %s failed",
-                environ["REQUEST_METHOD"],
-                environ["PATH_INFO"],
-                exc_info=error.exception,
-            )
-        is_api = re.match(r"/(?:v1|healthz|metrics)(?:/|$)", environ["PATH_INFO"])
-        if "text/html" in environ.get("HTTP_ACCEPT", "") and not is_api:
-            return error_page(context, environ, error.status_code).encode()
-        bottle.response.content_type = "application/json"
-        return status_message(error.status_code)
-
     def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        environ["wsgi.errors"] = io.StringIO()  # bottle prints there what answer_error logs
+        environ["wsgi.errors"] = io.StringIO()  # bottle prints there what _answer_error logs
         _set_path(environ, context.settings.root_path.encode())
         return app(environ, start_response)
 
-    app.default_error_handler = answer_error
-    for path in ("/v1", "/v1/<rest:path>"):
-        app.route(path, method="ANY", callback=lambda rest="": answer_api(context))
+    app.default_error_handler = functools.partial(_answer_error, context)
+    for path in ("/v1", "/v1/<path:path>"):
+        app.route(path, method="ANY", callback=lambda path="": answer_api(context))
     app.route("/healthz", callback=lambda: _answer_health(context.health()))
     app.route("/metrics", callback=lambda: _answer_metrics(context))
     for path, route in PAGES.items():
@@ -31482,7 +31495,7 @@ _HIDDEN_FOLDERS = frozenset((
 
 
 def _read_text(path: str) -> str:
-    """The text of a file. Raises ValueError, with what to put behind its name."""
+    """Returns the text of a file. Raises ValueError, with what to put behind its name."""
     if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device might never end
         raise ValueError("is not a file")
     try:
@@ -31496,8 +31509,10 @@ def _read_text(path: str) -> str:
 
 
 def read_document_file(file: str, helper: Helper) -> dict[str, Any]:
-    """The document in a file, or from standard input, read in the helper: some TOML takes for ever.
-    Raises Invalid; HelperFailed, HelperMissing."""
+    """Returns the document in a file, or from standard input.
+
+    It is read in the helper: some TOML takes for ever. Raises Invalid; HelperFailed, HelperMissing.
+    """
     try:
         text = sys.stdin.read() if file == "-" else _read_text(file)
         return dict(helper.run(read_document, text, about=file))
@@ -31506,7 +31521,7 @@ def read_document_file(file: str, helper: Helper) -> dict[str, Any]:
 
 
 def _files_of(path: str, own: Mapping[str, Reader]) -> Iterator[str]:
-    """The files in a folder that readers know by name; or the path of what is no folder.
+    """Yields the files in a folder that readers know by name; or the path of what is no folder.
 
     Left out are links that lead out of it or nowhere, and in hidden folders all but stacks: compose files
     and quadlets, which say what runs.
@@ -31528,7 +31543,7 @@ def _files_of(path: str, own: Mapping[str, Reader]) -> Iterator[str]:
 
 
 def _is_hidden(folder: str) -> bool:
-    """Whether a folder, by its path from where a scan begins, is in one that people do not see."""
+    """Says whether a folder, by its path from where a scan begins, is in one that people do not see."""
     parts = folder.split(os.sep)
     return any(part[0] == "." and part != "." and part not in _HIDDEN_FOLDERS for part in parts)
 
@@ -31538,7 +31553,7 @@ def _is_within(root: str, file: str) -> bool:
 
 
 def _beside(file: str, name: str) -> str:
-    """The text of a file in the same folder; "" where there is none to read, or it is a link."""
+    """Returns the text of a file in the same folder; "" where there is none to read, or it is a link."""
     path = os.path.join(os.path.dirname(file), name)
     with contextlib.suppress(ValueError):
         return "" if os.path.islink(path) else _read_text(path)
@@ -31546,20 +31561,28 @@ def _beside(file: str, name: str) -> str:
 
 
 def pins_of_file(file: str, own: Reader | None = None) -> list[Pin]:
-    """What a file pins, by variables and the manifest beside it. ``own``: as pins_in. Raises ValueError."""
+    """Returns what a file pins, by variables and the manifest beside it.
+
+    ``own``: as of ``pins_in``. Raises ValueError.
+    """
     env = dict[str, str]()
     with contextlib.suppress(ValueError):  # its variables are then not set
         env = read_env(_beside(file, ".env"))
-    pins = pins_in(file, text := _read_text(file), env, own)
-    old = re.search(r"""^oldver *= *["']([\w.-]+)["']""", text, re.MULTILINE)  # of nvchecker
-    with contextlib.suppress(ValueError):  # without that file the versions are not known
-        pins = with_versions(pins, _beside(file, old[1])) if old and not own else pins
-    names = MANIFESTS.get(os.path.basename(file), ())
-    return with_directs(pins, "\n".join(_beside(file, name) for name in names)) if names else pins
+    text = _read_text(file)
+    pins = pins_in(file, text, env, own)
+    # nvchecker keeps the versions in a file of their own; without that they are not known.
+    version_file = re.search(r"""^oldver *= *["']([\w.-]+)["']""", text, re.MULTILINE)
+    if version_file and not own:
+        with contextlib.suppress(ValueError):
+            pins = with_versions(pins, _beside(file, version_file[1]))
+    manifests = MANIFESTS.get(os.path.basename(file))
+    if manifests:
+        pins = with_directs(pins, "\n".join(_beside(file, name) for name in manifests))
+    return pins
 
 
 def _pins_by_own_reader(file: str, read: Reader) -> list[Pin]:
-    """What an embedding program's reader finds in a file. Raises ValueError, whatever that raises."""
+    """Returns what an embedding program's reader finds in a file. Raises ValueError, whatever that raises."""
     try:
         return pins_of_file(file, read)
     except Exception as error:  # its bug costs this file, not all others
@@ -31574,7 +31597,7 @@ def _pins_of_files(
     complain: Callable[[str], None],
     own: Mapping[str, Reader],
 ) -> Iterator[tuple[str, Pin]]:
-    """``(file, what it pins)``; a file that cannot be read is complained of, and the others are read."""
+    """Yields ``(file, what it pins)``; a file that cannot be read is complained of, and the others are read."""
     end = time.monotonic() + 10 * MINUTE
     for number, file in enumerate(files):
         if number == _FILES_LIMIT or time.monotonic() > end:
@@ -31583,7 +31606,8 @@ def _pins_of_files(
                 "10 minutes"
             )
             return
-        path, own_reader = os.path.abspath(file), reader_named(own, file)
+        path = os.path.abspath(file)
+        own_reader = reader_named(own, file)
         try:
             if own_reader:
                 pins = _pins_by_own_reader(path, own_reader)
@@ -31602,70 +31626,81 @@ def _pins_of_files(
 def scan_files(
     paths: Iterable[str], helper: Helper, complain: Callable[[str], None], own: Mapping[str, Reader]
 ) -> list[tuple[str, Pin]]:
-    """``(file, what it pins)`` of files and folders. What cannot be read is complained of, and that nothing
-    pins a version. A service in an override of a compose file replaces that beside it, a Kustomization the
-    images beside it, and those without a tag in all files. A chart's repository may stand in another file.
-    ``own``: as of ``Service``."""
+    """Returns ``(file, what it pins)`` of files and folders.
+
+    What cannot be read is complained of, and that nothing pins a version. A service in an override of a
+    compose file replaces that beside it, a Kustomization the images beside it, and those without a tag in all
+    files. A chart's repository may stand in another file. ``own``: as of ``Service``.
+    """
     listed = itertools.chain.from_iterable(_files_of(path, own) for path in paths)
     files = list(itertools.islice(listed, _FILES_LIMIT + 1))
-    found = list(_pins_of_files(files, helper, complain, own))
-    if not found:
+    pins = list(_pins_of_files(files, helper, complain, own))
+    if not pins:
         complain("no pinned versions found; nothing changed")
-    if any(pin.repository for _, pin in found):
+    if any(pin.repository for _, pin in pins):
         repositories = _repositories_of_files(files[:_FILES_LIMIT], helper)
-        found = [(file, with_repositories(pin, repositories)) for file, pin in found]
-    return _without_replaced(found)
+        pins = [(file, with_repositories(pin, repositories)) for file, pin in pins]
+    return _without_replaced(pins)
 
 
 def repositories_of_file(file: str) -> dict[str, str]:
-    """As ``chart_repositories``. Raises ValueError."""
+    """Returns the repositories of charts that a file names. Raises ValueError."""
     return chart_repositories(_read_text(file))
 
 
+def _described_repositories(file: str, helper: Helper) -> dict[str, str]:
+    """Returns the repositories of charts that a file names; none where it cannot be read."""
+    if not file.lower().endswith((".yaml", ".yml")):
+        return {}
+    with contextlib.suppress(ValueError, HelperFailed):  # complained of when its pins were read
+        if re.search("HelmRepository|^repositories:", _read_text(file), re.MULTILINE):
+            return dict(helper.run(repositories_of_file, os.path.abspath(file), about=file))
+    return {}
+
+
 def _repositories_of_files(files: Iterable[str], helper: Helper) -> dict[str, str]:
-    """The addresses of repositories of charts by what files call them; not by what several are called."""
+    """Returns the addresses of repositories of charts by the names that files give them.
+
+    A name that several addresses have is left out.
+    """
     addresses = dict[str, set[str]]()
     for file in files:
-        # A file that cannot be read was complained of when its pins were.
-        with contextlib.suppress(ValueError, HelperFailed):
-            is_yaml = file.lower().endswith((".yaml", ".yml"))
-            if is_yaml and re.search(
-                "HelmRepository|^repositories:", _read_text(file), re.MULTILINE
-            ):
-                path = os.path.abspath(file)
-                described = helper.run(repositories_of_file, path, about=file)
-                for name, address in described.items():
-                    addresses.setdefault(name, set()).add(address)
+        for name, address in _described_repositories(file, helper).items():
+            addresses.setdefault(name, set()).add(address)
     return {name: several.pop() for name, several in addresses.items() if len(several) == 1}
 
 
-def _without_replaced(found: Sequence[tuple[str, Pin]]) -> list[tuple[str, Pin]]:
-    """What is pinned, but for what an override or a Kustomization replaces."""
-    services, images = set[tuple[str, str]](), set[tuple[str, str]]()
-    for file, pin in found:
+def _without_replaced(pins: Sequence[tuple[str, Pin]]) -> list[tuple[str, Pin]]:
+    """Returns what is pinned, but for what an override or a Kustomization replaces."""
+    services = set[tuple[str, str]]()  # (folder, service) that an override has
+    images = set[tuple[str, str]]()  # (folder, name) that a Kustomization gives another tag
+    for file, pin in pins:
         if ".override." in file:
             services.add((os.path.dirname(file), pin.service))
         if pin.alias and "kustomization." in file:
             images.add((os.path.dirname(file), pin.alias))
     names = {name for _, name in images}
-    left = list[tuple[str, Pin]]()
-    for file, pin in found:
+    remaining = list[tuple[str, Pin]]()
+    for file, pin in pins:
         folder = os.path.dirname(file)
         is_by_service = bool(pin.service) and (folder, pin.service) in services
         is_by_image = (folder, pin.name) in images
         is_by_name = pin.name in names and not pin.version and not pin.digest
         is_replaced = is_by_service or is_by_image or is_by_name
         if ".override." in file or pin.alias or not is_replaced:
-            left.append((file, pin))
-    return left
+            remaining.append((file, pin))
+    return remaining
 
 
 def scan_input(
     helper: Helper, complain: Callable[[str], None]
 ) -> tuple[str, list[tuple[str, Pin]]]:
-    """``(origin, what standard input names)``: what a command has printed, or the text of a file. That it
-    names nothing is complained of. Raises SettingError for what is nothing that is known."""
-    about, content = "standard input", sys.stdin.buffer.read(_SCAN_LIMIT + 1)
+    """Returns ``(origin, what standard input names)``: what a command has printed, or the text of a file.
+
+    That it names nothing is complained of. Raises SettingError for a text of no known kind.
+    """
+    about = "standard input"
+    content = sys.stdin.buffer.read(_SCAN_LIMIT + 1)
     try:
         if len(content) > _SCAN_LIMIT:
             raise ValueError(f"is larger than {_SCAN_LIMIT // MIB} MiB")
@@ -31681,26 +31716,27 @@ def scan_input(
 
 
 def scan_docker(place: str, complain: Callable[[str], None]) -> list[tuple[str, Pin]]:
-    """What running containers run. What a minute does not suffice for is complained of. Raises Invalid."""
+    """Returns what running containers run.
+
+    Those that are not read within a minute are complained of. Raises Invalid.
+    """
     end = time.monotonic() + MINUTE
+    pins = list[Pin | None]()
     try:
-        found = list(
-            itertools.takewhile(
-                lambda _: time.monotonic() < end,
-                pins_of_containers(functools.partial(ask_docker, place)),
-            )
-        )
-        if time.monotonic() >= end:
-            complain(
-                f"{place} is slow: only {pluralize(len(found), 'container')} read within a minute"
-            )
-        return [("", pin) for pin in dict.fromkeys(found) if pin]
+        for pin in pins_of_containers(functools.partial(ask_docker, place)):
+            if time.monotonic() >= end:
+                break
+            pins.append(pin)
     except (Unreachable, ValueError) as error:
         raise Invalid(f"{place}: {error}") from None
+    if time.monotonic() >= end:
+        containers = pluralize(len(pins), "container")
+        complain(f"{place} is slow: only {containers} read within a minute")
+    return [("", pin) for pin in dict.fromkeys(pins) if pin]
 
 
 def usual_socket() -> str:
-    """Where Docker or Podman listens, if this process may speak to it; else ""."""
+    """Returns where Docker or Podman listens, if this process may speak to it; else ""."""
     sockets = (
         os.environ.get("DOCKER_HOST", "").removeprefix("unix://"),
         "/var/run/docker.sock",
@@ -31711,20 +31747,25 @@ def usual_socket() -> str:
 
 
 class BackgroundCount:
-    """A number that takes long to find out. Who asks never waits: a thread counts, at most once a minute.
+    """Knows a number that takes long to find out.
 
-    ``count`` returns it; where that raises, the number is 0.
+    Who asks never waits: a thread counts, at most once a minute. ``count`` returns the number; where that
+    raises, it is 0.
     """
 
     def __init__(self, name: str, count: Callable[[], int]) -> None:
-        self._name, self._count = name, count
+        self._name = name
+        self._count = count
         self._lock = threading.Lock()
         self._number = 0
         self._counted_at = -math.inf  # on the monotonic clock
         self._is_counting = False
 
     def get(self) -> int:
-        """The number that was counted last, 0 before the first time; counted anew where it is a minute old."""
+        """Returns the number that was counted last, 0 before the first time.
+
+        It is counted anew where it is a minute old.
+        """
         with self._lock:
             is_due = not self._is_counting and time.monotonic() - self._counted_at >= MINUTE
             self._is_counting = self._is_counting or is_due
@@ -31747,7 +31788,8 @@ class BackgroundCount:
         with logged(self._name):
             number = self._count()
         with self._lock:
-            self._number, self._counted_at = number, time.monotonic()
+            self._number = number
+            self._counted_at = time.monotonic()
             self._is_counting = False
 
 
@@ -31757,7 +31799,7 @@ APPLY_RETRY_MAX = float(MINUTE)  # the wait doubles up to this
 
 
 class FollowedFile:
-    """A file that an account follows: when it is to be read, and what may be removed because it lacks it.
+    """Knows when a file that an account follows is due, and what may be removed because the file lacks it.
 
     A file that is being written slowly lacks what is still to come. So only what two readings lack,
     ``seconds`` apart, is removed. Times are of the monotonic clock.
@@ -31773,18 +31815,22 @@ class FollowedFile:
         self._retry_at = -math.inf
 
     def is_due(self, now: float) -> bool:
-        """Whether it has changed and is the same as when last asked, or may still lack what is put off."""
-        before, self._seen = self._seen, self._stamp()
+        """Says whether the file has changed and was written whole, or may still lack what is put off.
+
+        It counts as written once it is the same as when this was asked before.
+        """
+        seen_before = self._seen
+        self._seen = self._stamp()
         is_changed = self._seen != self._applied
         is_put_off = bool(self._lacked_since) and now >= self._read_at + self._seconds
-        is_written = self._seen == before
+        is_written = self._seen == seen_before
         return is_written and now >= self._retry_at and (is_changed or is_put_off)
 
     def is_applied(self) -> None:
         self._applied = self._seen
 
     def was_not_applied(self, now: float, *, is_to_be_tried_again: bool) -> None:
-        """Forgets what was missing: a file that could not be read says nothing about it.
+        """Forget what was missing: a file that could not be read says nothing about it.
 
         Not where it is to be tried again: there the fault is passing, and not of the file. Each fault in a
         row lengthens the wait.
@@ -31803,11 +31849,11 @@ class FollowedFile:
 
     def put_off_removals(self, steps: Iterable[Step], now: float) -> None:
         """Have the steps that remove something wait, but for what was lacking long enough ago, too."""
-        before = self._lacked_since
+        lacked_before = self._lacked_since
         self._lacked_since = {}
         self._read_at = now
         for step in steps:
-            since = before.get((step.kind, step.name), now)
+            since = lacked_before.get((step.kind, step.name), now)
             wait = since + self._seconds - now
             if step.outcome == "remove" and wait > 0:
                 self._lacked_since[step.kind, step.name] = since
@@ -31815,9 +31861,10 @@ class FollowedFile:
                 step.reason = f"will be removed in {wait:.0f} s if the file still lacks it"
 
     def _stamp(self) -> str:
+        """Returns a text that is another one after each change of the file."""
         with contextlib.suppress(OSError):
-            about = os.stat(self.path)
-            return f"{about.st_mtime_ns} {about.st_ctime_ns} {about.st_size}"
+            status = os.stat(self.path)
+            return f"{status.st_mtime_ns} {status.st_ctime_ns} {status.st_size}"
         return "missing"
 
 
@@ -31826,27 +31873,30 @@ END_SECONDS = 9  # after a signal to stop, in which the process has to end
 STOP_SECONDS = 5.0  # that the end of a service waits for what is under way
 
 
-def _refuse_taken(what: str, own: Sequence[str], known: Collection[str], pattern: str) -> None:
-    """Raises SettingError for an id of an embedding program's that hides another, or is malformed."""
-    for at, id_ in enumerate(own):
-        if id_ in known or id_ in own[:at] or not re.fullmatch(pattern, id_):
+def _refuse_taken(noun: str, own: Sequence[str], known: Collection[str], pattern: str) -> None:
+    """Raise SettingError for an id of an embedding program's that hides another, or is malformed."""
+    for number, id_ in enumerate(own):
+        if id_ in known or id_ in own[:number] or not re.fullmatch(pattern, id_):
             raise SettingError(
-                f"{what} {id_!r}: expected one that is not there yet, and matches {pattern}"
+                f"{noun} {id_!r}: expected one that is not there yet, and matches {pattern}"
             )
         try:
             re.compile(id_)  # those of readers are patterns
         except re.error as error:
-            raise SettingError(f"{what} {id_!r}: expected a regular expression: {error}") from None
+            raise SettingError(f"{noun} {id_!r}: expected a regular expression: {error}") from None
 
 
 class Service(contextlib.AbstractContextManager["Service"]):
-    """A release tracker over one database file: ``on_release``, ``start``, mount ``app``, ``stop``; and
-    ``track``, ``check_now``, ``releases``, ``updates``, ``install`` for a program that has no pages.
+    """Tracks releases over one database file: ``on_release``, ``start``, mount ``app``, ``stop``.
+
+    For a program that has no pages: ``track``, ``check_now``, ``releases``, ``updates``, ``install``.
+
     This service alone has your ``providers``; your ``kinds`` of destinations by id, which people add on the
     pages; and your ``readers`` by patterns of files' names, which come before ours and are called in this
     process, without a limit of time. The setting ``provider`` moves one of ours. ``is_command``: also use
     what the last ``serve`` on this store was started with. Raises StoreError; SettingError, which is a
-    ValueError, also for an id that is taken."""
+    ValueError, also for an id that is taken.
+    """
 
     def __init__(
         self,
@@ -31857,22 +31907,26 @@ class Service(contextlib.AbstractContextManager["Service"]):
         readers: Mapping[str, Reader] | None = None,
         is_command: bool = False,
     ) -> None:
-        own, more_providers = settings or Settings(), tuple(providers)
-        _refuse_taken(
-            "provider", [one.id for one in more_providers], PROVIDERS, "[a-z0-9][a-z0-9-]{0,39}"
-        )
+        own_settings = settings or Settings()
+        own_providers = tuple(providers)
+        provider_ids = [provider.id for provider in own_providers]
+        _refuse_taken("provider", provider_ids, PROVIDERS, "[a-z0-9][a-z0-9-]{0,39}")
         _refuse_taken("kind", [*(kinds or ())], KINDS, "[a-z][a-z0-9_]{0,39}")
         _refuse_taken("reader", [*(readers or ())], [row[0] for row in READERS], "(?s).+")
-        providers_with(own.provider, more_providers)  # raises, before a file is made
+        providers_with(own_settings.provider, own_providers)  # raises, before a file is made
         every_kind = Kinds(KINDS | dict(kinds or {}))
-        self.store = Store(own.db, quota_of=lambda name: self.settings.quota_of(name))
-        self._reloading, self._stored = threading.Lock(), self.store.config.all()
-        self.config = Configuration(self.store, own, more_providers, is_command, self.reload)
+        self.store = Store(own_settings.db, quota_of=lambda name: self.settings.quota_of(name))
+        self._reloading = threading.Lock()
+        self._stored = self.store.config.all()  # that the settings in use are made of
+        self.config = Configuration(
+            self.store, own_settings, own_providers, is_command, self.reload
+        )
         self.settings = self.config.settings()
         self.providers = self.config.providers(self.settings)
         self.fetcher = Fetcher(self.settings)
         # One for what is sent and one for checks and scans: whoever sends much does not hold up those.
-        self.helper, self._own_helper = Helper(), Helper()
+        self.helper = Helper()
+        self._own_helper = Helper()
         self.tracker = Tracker(
             self.store,
             self.fetcher,
@@ -31887,63 +31941,65 @@ class Service(contextlib.AbstractContextManager["Service"]):
         self.visitors = Visitors(lambda: self.settings.trusted_proxy)
         self._containers_here = BackgroundCount("containers", self._count_containers)
         self._context = Context(
-            self.store,
-            self.settings,
-            self.providers,
-            self.helper,
-            RateLimiter(),
-            LoginThrottle(self.store.config.signing_key),
-            AnswerCache(self.store.database.revision),
-            ConcurrencyLimit(max(2, own.threads // 2)),
-            self.fetcher.fetch,
-            self.fetcher.refusal_of,
-            self.fetcher.refused_tokens,
-            self.fetcher.outages,
-            self.courier.try_out,
-            self.containers,
-            self.read_containers,
-            self.health,
-            self.config,
-            RateLimiter(),
-            every_kind,
-            dict(readers or {}),
-            self.visitors,
+            store=self.store,
+            settings=self.settings,
+            providers=self.providers,
+            helper=self.helper,
+            rate_limits=RateLimiter(),
+            throttle=LoginThrottle(self.store.config.signing_key),
+            answers=AnswerCache(self.store.database.revision),
+            waits=ConcurrencyLimit(max(2, own_settings.threads // 2)),
+            ask=self.fetcher.fetch,
+            refusal_of=self.fetcher.refusal_of,
+            refused_tokens=self.fetcher.refused_tokens,
+            outages=self.fetcher.outages,
+            try_out=self.courier.try_out,
+            containers=self.containers,
+            read_containers=self.read_containers,
+            health=self.health,
+            config=self.config,
+            tests=RateLimiter(),
+            kinds=every_kind,
+            own_readers=dict(readers or {}),
+            visitors=self.visitors,
         )
         self._app = make_app(self._context)
 
     @property
     def setup_path(self) -> str:
-        """The path of the page that creates the first account; "" when there is an account."""
-        return (
-            "" if self.store.accounts.count() else f"/setup?token={self.store.config.setup_token()}"
-        )
+        """Returns the path of the page that creates the first account; "" when there is an account."""
+        if self.store.accounts.count():
+            return ""
+        return f"/setup?token={self.store.config.setup_token()}"
 
     def app(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """The WSGI application; 503 in a process forked after ``start``, where locks may be held for ever."""
+        """Answers as a WSGI application.
+
+        That is 503 in a process forked after ``start``, where locks may be held for ever.
+        """
         if self._started_in in (0, os.getpid()):
             return self._app(environ, start_response)
-        said = "start() was called before this process was forked; call it in each process that answers."
+        words = "start() was called before this process was forked; call it in each process that answers."
         if self._started_in > 0:
-            log.error("service: %s", said)
+            log.error("service: %s", words)
             self._started_in = -1
         start_response("503 Service Unavailable", [("Content-Type", "application/json")])
-        return [status_message(503, said)]
+        return [status_message(503, words)]
 
     @property
     def inventory(self) -> Inventory:
         return self._context.inventory
 
-    def call(self, account_id: str, given: Mapping[str, Any], **query: Any) -> Call:
-        """What an account asks for in this process, for a handler of the API; ``given``: as in a body."""
-        return Call(
-            self._context,
-            account_id,
-            (),
-            {GIVEN: given, "QUERY_STRING": urllib.parse.urlencode(query)},
-        )
+    def call(self, account_id: str, body: Mapping[str, Any], **query: Any) -> Call:
+        """Returns what an account asks for in this process, for a handler of the API."""
+        environ = {GIVEN: body, "QUERY_STRING": urllib.parse.urlencode(query)}
+        return Call(self._context, account_id, (), environ)
 
     def account_of(self, email: str = "") -> Account:
-        """The account with an e-mail address; without one, the only account. Raises Invalid, SettingError."""
+        """Returns the account with an e-mail address; without one, the only account.
+
+        Raises Invalid, SettingError.
+        """
         accounts = self.store.accounts.all()
         emails = [account.email for account in accounts]
         if len(accounts) > 1 and not email:
@@ -31957,27 +32013,31 @@ class Service(contextlib.AbstractContextManager["Service"]):
         return account
 
     def project_of(self, account: Account, name: str, provider: str | None = None) -> Project:
-        """A project that an account tracks, by what ``track`` accepts. Raises Invalid."""
-        key, named = name, self.store.projects.search(account.id, name) if provider is None else []
-        if [project.name for project in named] == [name]:
-            return named[0]
-        if (
-            provider is None or provider in self.providers
-        ):  # else it is of one that is not known any more
-            at, _, key = project_at(self.providers, provider, name, is_typed=True)
-            provider = at.id
-        found = self.store.projects.by_names(account.id, provider, [key])
-        if found is None:
+        """Returns a project that an account tracks, by what ``track`` accepts. Raises Invalid."""
+        if provider is None:
+            matches = self.store.projects.search(account.id, name)
+            if len(matches) == 1 and matches[0].name == name:
+                return matches[0]
+        key = name  # of a provider that is not known any more
+        if provider is None or provider in self.providers:
+            known_provider, _, key = project_at(self.providers, provider, name, is_typed=True)
+            provider = known_provider.id
+        tracked = self.store.projects.by_names(account.id, provider, [key])
+        if tracked is None:
             raise Invalid(f"{account.email} does not track {provider} {name}")
-        return found[0]
+        project, _ = tracked
+        return project
 
     def track(
         self, name: str, provider: str | None = None, *, account: str = "", **options: Any
     ) -> dict[str, Any]:
-        """Track a project, or change the options of one that is tracked, and return it as ``/v1/projects``
-        does. ``name``: of it at the provider, its address, a purl, or ``owner/repo`` of GitHub. ``options``:
-        members of the project. ``account``: an e-mail address; "" is the only account. One that is missing
-        is created without a password, which the setup link sets, or ``account passwd``. Raises Invalid."""
+        """Track a project, or change the options of one that is tracked.
+
+        It is returned as ``/v1/projects`` does. ``name``: of it at the provider, its address, a purl, or
+        ``owner/repo`` of GitHub. ``options``: members of the project. ``account``: an e-mail address; "" is the
+        only account. One that is missing is created without a password, which the setup link sets, or
+        ``account passwd``. Raises Invalid.
+        """
         accounts = self.store.accounts
         if not (accounts.by_email(account) if account else accounts.all()):
             email = read_email(account or "program@localhost")
@@ -31996,29 +32056,32 @@ class Service(contextlib.AbstractContextManager["Service"]):
     def _listed(
         self, handler: Callable[..., dict[str, Any]], member: str, account: Account, *about: Project
     ) -> list[dict[str, Any]]:
-        """What a handler of the API lists on all its pages."""
-        found, pages, page = list[dict[str, Any]](), 1, 0
+        """Returns what a handler of the API lists on all its pages."""
+        items = list[dict[str, Any]]()
+        page = 0
+        pages = 1  # until the first answer says how many there are
         while page < pages:
             page += 1
             answer = handler(self.call(account.id, {}, page=page), *about)
-            found, pages = found + answer[member], answer["total_pages"]
-        return found
+            items += answer[member]
+            pages = answer["total_pages"]
+        return items
 
     def projects(self, account: str = "") -> list[dict[str, Any]]:
-        """The projects of an account, as ``/v1/projects`` has them; ``source.error`` says what fails."""
+        """Returns the projects of an account, as ``/v1/projects`` has them; ``source.error`` says what fails."""
         return self._listed(list_projects, "projects", self.account_of(account))
 
     def releases(
         self, name: str, provider: str | None = None, *, account: str = ""
     ) -> list[dict[str, Any]]:
-        """The releases of a project, newest first, as ``/v1/projects/ID/releases`` has them."""
+        """Returns the releases of a project, newest first, as ``/v1/projects/ID/releases`` has them."""
         owner = self.account_of(account)
         return self._listed(
             list_releases, "releases", owner, self.project_of(owner, name, provider)
         )
 
     def updates(self, account: str = "") -> list[dict[str, Any]]:
-        """What runs and is vulnerable, ended, behind or unsure, the worst first, as of ``/v1/updates``."""
+        """Returns what runs and is vulnerable, ended, behind or unsure, as ``/v1/updates``: the worst first."""
         return self._listed(list_updates, "updates", self.account_of(account))
 
     def install(
@@ -32038,23 +32101,25 @@ class Service(contextlib.AbstractContextManager["Service"]):
         )
 
     def check_now(self, account: str = "") -> list[dict[str, Any]]:
-        """Check all projects of an account, also without ``start``; returns the new releases. Listeners are
-        called; notifications are sent by ``start``."""
-        found = list[dict[str, Any]]()
+        """Check all projects of an account, also without ``start``; returns the new releases.
+
+        Listeners are called; notifications are sent by ``start``.
+        """
+        releases = list[dict[str, Any]]()
 
         def report(source: Source, news: list[News] | None) -> None:
-            found.extend(
-                {"provider": source.provider, "project": source.name} | release.as_json()
-                for release in news or ()
-            )
+            about = {"provider": source.provider, "project": source.name}
+            releases.extend(about | release.as_json() for release in news or ())
 
         self.tracker.check_all(self.store.sources.tracked(self.account_of(account).id), report)
-        return found
+        return releases
 
     def on_release(self, listener: Listener) -> Listener:
-        """Call ``listener`` with the standard body of each event, from a background thread, once the release
-        is stored; be quick there, or use a queue. A call that a crash prevents is not repeated: only
-        deliveries are durable. Returns the listener, so that this is a decorator."""
+        """Call ``listener`` with the standard body of each event, once its release is stored.
+
+        It is called from a background thread: be quick there, or use a queue. A call that a crash prevents is
+        not repeated: only deliveries are durable. Returns the listener, so that this is a decorator.
+        """
         if not callable(listener) or inspect.iscoroutinefunction(listener):
             raise TypeError(f"expected a function that is not async, not {listener!r}")
         self.tracker.listeners.append(listener)
@@ -32093,10 +32158,11 @@ class Service(contextlib.AbstractContextManager["Service"]):
         thread.start()
 
     def _first_administrator(self) -> Account | None:
-        return next((one for one in self.store.accounts.all() if one.is_admin), None)
+        administrators = (account for account in self.store.accounts.all() if account.is_admin)
+        return next(administrators, None)
 
     def _follow_file(self) -> None:
-        """Make an account be as the file of the setting apply says, when that has changed and is written."""
+        """Make an account be as the file of the setting apply says, each time that the file is due."""
         followed = FollowedFile(self.settings.apply)
         while not self.fetcher.stopping.wait(1):
             with logged(f"apply {followed.path}"):  # a bug costs this version of the file
@@ -32119,8 +32185,10 @@ class Service(contextlib.AbstractContextManager["Service"]):
             return
         followed.end_faults()
         self._context.applied = frozenset(plan.project_ids())
-        for step in (step for step in plan.steps if step.outcome != "same"):
-            reason = step.reason and f": {step.reason}"
+        for step in plan.steps:
+            if step.outcome == "same":
+                continue
+            reason = f": {step.reason}" if step.reason else ""
             is_bad = step.outcome in ("left out", "failed", "postponed")
             log.log(
                 logging.WARNING if is_bad else logging.INFO,
@@ -32132,11 +32200,15 @@ class Service(contextlib.AbstractContextManager["Service"]):
     @property
     def _socket(self) -> str:
         """Where containers are read: as the setting docker says, or where a person let it on a page."""
-        return self.settings.docker or usual_socket() * ("containers" in self.store.config.all())
+        if self.settings.docker:
+            return self.settings.docker
+        return usual_socket() if "containers" in self.store.config.all() else ""
 
     def containers(self, account: Account) -> int:
-        """How many containers run here that nobody reads yet, for the first administrator, as of a minute ago
-        at most; 0 for others, and where that is not known."""
+        """Returns how many containers run here that nobody reads yet, for the first administrator.
+
+        The number is at most a minute old; 0 for others, and where it is not known.
+        """
         if usual_socket() and not self._socket and account == self._first_administrator():
             return self._containers_here.get()
         return 0
@@ -32153,27 +32225,34 @@ class Service(contextlib.AbstractContextManager["Service"]):
         self.store.config.change("containers", lambda _: ["yes"])
 
     def _scan(self) -> None:
-        """Every hour record what is installed here, as the settings scan and docker say, for the first
-        administrator; what could not be read keeps what it had."""
+        """Record every hour what is installed here, as the settings scan and docker say.
+
+        It is recorded for the first administrator; what could not be read keeps what it had.
+        """
         while not self.fetcher.stopping.is_set():
             account = None
             for origin in ("file", "container"):
                 with logged("scan"):  # a bug costs this scan, not those to come
                     account = self._first_administrator()
-                    if account and (self.settings.scan if origin == "file" else self._socket):
-                        self._record_scan(account, origin)
+                    self._record_scan_if_set(account, origin)
             self.fetcher.stopping.wait(HOUR if account else MINUTE)
 
-    def _record_scan(self, account: Account, origin: str, is_tracking: bool = False) -> None:
+    def _record_scan_if_set(self, account: Account | None, origin: str) -> None:
+        if account is None:
+            return
+        place = self.settings.scan if origin == "file" else self._socket
+        if place:
+            self._record_scan(account, origin)
+
+    def _record_scan(self, account: Account, origin: str, *, is_tracking: bool = False) -> None:
+        """Record what files pin, or what containers run: ``origin`` is "file" or "container"."""
         faults = list[str]()
-        socket_ = self._socket or usual_socket()
-        pins = (
-            scan_docker(socket_, faults.append)
-            if origin == "container"
-            else scan_files(
+        if origin == "container":
+            pins = scan_docker(self._socket or usual_socket(), faults.append)
+        else:
+            pins = scan_files(
                 self.settings.scan, self._own_helper, faults.append, self._context.own_readers
             )
-        )
         for fault in faults:
             log.warning("scan: %s", fault)
         rows = self.inventory.record_scan(
@@ -32216,8 +32295,11 @@ class Service(contextlib.AbstractContextManager["Service"]):
         self.fetcher.stopping.set()
 
     def stop(self) -> None:
-        """End the threads and close the store. What is under way ends, or is done again at the next start.
-        Nothing is waited for longer than ``STOP_SECONDS``: all threads are daemons."""
+        """End the threads and close the store.
+
+        What is under way ends, or is done again at the next start. Nothing is waited for longer than
+        ``STOP_SECONDS``: all threads are daemons.
+        """
         if self._started_in not in (0, os.getpid()):
             return
         self.ask_to_stop()
@@ -32238,10 +32320,12 @@ class Service(contextlib.AbstractContextManager["Service"]):
         self._own_helper.close()
 
     def health(self) -> dict[str, str]:
-        """The state of the store and of the two threads: "ok", "not started" or what is wrong."""
+        """Returns the state of the store and of the two threads: "ok", "not started" or what is wrong."""
         states = {"store": self.store.database.problem() or "ok"}
         for name, worker in (("tracker", self.tracker), ("courier", self.courier)):
-            states[name] = (worker.problem() or "ok") if self._started_in else "not started"
+            states[name] = "not started"
+            if self._started_in:
+                states[name] = worker.problem() or "ok"
         return states
 
 
@@ -32254,7 +32338,7 @@ def trim_memory() -> None:
 
 
 def most_connections() -> int:
-    """How many clients may be connected at once; 300 files are for the store, tracker and courier."""
+    """Returns how many clients may be connected at once; 300 files are for the store, tracker and courier."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = min(hard, MOST_FILES) if hard >= 0 else MOST_FILES  # RLIM_INFINITY is -1
     if 0 <= soft < files:
@@ -32266,10 +32350,11 @@ def most_connections() -> int:
 
 
 class Refusal:
-    """Why a request is not answered; waitress keeps it as the error of a request."""
+    """Says why a request is not answered; waitress keeps it as the error of a request."""
 
     def __init__(self, code: int, body: str, retry_after: int = 0) -> None:
-        self.code, self.body = code, body  # as waitress calls them
+        self.code = code  # this and the next as waitress calls them
+        self.body = body
         self.retry_after = retry_after  # seconds; 0: not said
 
 
@@ -32292,173 +32377,214 @@ def _refusal_body(code: int, words: str, *, is_for_browser: bool) -> tuple[str, 
     return "application/json", status_message(code, *([words] if words else []))
 
 
-def _request_classes() -> tuple[Any, Any]:
-    """waitress' parser of requests, and its answer to those that it refuses, as we have them."""
-    import waitress.parser  # only here: a program that embeds the file may have another server
-    import waitress.task
+# Three classes extend those of waitress, which is imported only where a server is made: a program that embeds
+# this file may have another one. So each is written without its base here; _channel_class adds that.
+_WAITRESS_BASE: Any = object
+
+
+class ErrorResponse(_WAITRESS_BASE):
+    """Answers with a Message, or a page for browsers, what is refused before a handler sees it.
+
+    Its base is waitress' ErrorTask.
+    """
+
+    def execute(self) -> None:
+        request = self.request
+        error = request.error
+        words = ""
+        if isinstance(error, Refusal):
+            words = error.body
+        elif error.code == 400:
+            words = f"The request could not be understood: {error.body}."
+        is_api = "/v1/" in getattr(request, "path", "/v1/")  # its first line may be unreadable
+        is_page = "text/html" in request.headers.get("ACCEPT", "") and not is_api
+        content_type, body = _refusal_body(error.code, words, is_for_browser=is_page)
+        if getattr(request, "command", "") == "HEAD":
+            body = b""
+        self.status = f"{error.code} {REASONS.get(error.code) or error.reason}"
+        self.response_headers.append(("Content-Type", content_type))
+        if retry_after := getattr(error, "retry_after", 0):
+            self.response_headers.append(("Retry-After", str(retry_after)))
+        self.set_close_on_finish()
+        self.content_length = len(body)
+        self.write(body)
+
+
+class RequestParser(_WAITRESS_BASE):
+    """Refuses what a proxy in front may read in another way: RFC 9112, sections 3.2 and 6.3.
+
+    Its base is waitress' HTTPRequestParser.
+    """
+
+    completed = False  # whether it has been read, as waitress calls it
+    following = b""  # what came with it and is of the next requests
+
+    def __init__(self, adj: Any, admit: Callable[[Any], bool]) -> None:
+        super().__init__(adj)
+        self.begun_at = time.time()
+        self.visitor = ""  # for whom it is, once its head is read
+        self.large_body = 0  # bytes that are, or will be, kept of its body, if that is large
+        self._admit = admit
+
+    def received(self, data: bytes) -> int:
+        used = int(super().received(data))
+        if self.headers_finished and not self.completed and not self.visitor:
+            if not self._admit(self):
+                self.error = Refusal(429, _TOO_MANY_AT_ONCE, 5)
+                self.completed = True
+        if self.chunked and not self.completed and self._chunk_overhead() > CHUNK_OVERHEAD:
+            self.error = _bad_request("Too long a line between chunks")
+            self.completed = True
+        if not self.completed or self.empty:
+            return used
+        # Where there is no body, waitress would say 100, wait for one, and never answer.
+        self.expect_continue = False
+        self.following = data[used:]
+        return len(data)
+
+    def _chunk_overhead(self) -> int:
+        """Returns the bytes of an unfinished line between chunks, which waitress copies each time."""
+        return len(self.body_rcv.control_line) + len(self.body_rcv.trailer)
+
+    def parse_header(self, header_plus: bytes) -> None:
+        # waitress' pattern of a header's line takes a second for 16 KiB that hold one of these.
+        if re.search(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", header_plus):
+            raise _parsing_error("A control character")
+        super().parse_header(header_plus)
+        has_two_lengths = self.chunked and "CONTENT_LENGTH" in self.headers
+        # waitress removes Transfer-Encoding but from HTTP/1.0, where it does not know it.
+        has_unknown_coding = "TRANSFER_ENCODING" in self.headers
+        has_two_hosts = "," in self.headers.get("HOST", "")
+        if has_two_lengths or has_unknown_coding or has_two_hosts:
+            raise _parsing_error("Its length or its host is ambiguous")
+
+
+def _bad_request(words: str) -> Any:
+    """Returns an error of a request, which waitress answers with 400."""
     import waitress.utilities
 
-    class ErrorResponse(waitress.task.ErrorTask):
-        """A Message, or a page for browsers, to what is refused before it is answered."""
-
-        def execute(self) -> None:
-            request, error = self.request, self.request.error
-            words = ""
-            if isinstance(error, Refusal):
-                words = error.body
-            elif error.code == 400:
-                words = f"The request could not be understood: {error.body}."
-            is_api = "/v1/" in getattr(request, "path", "/v1/")  # its first line may be unreadable
-            is_page = "text/html" in request.headers.get("ACCEPT", "") and not is_api
-            content_type, body = _refusal_body(error.code, words, is_for_browser=is_page)
-            if getattr(request, "command", "") == "HEAD":
-                body = b""
-            self.status = f"{error.code} {REASONS.get(error.code) or error.reason}"
-            self.response_headers.append(("Content-Type", content_type))
-            if retry_after := getattr(error, "retry_after", 0):
-                self.response_headers.append(("Retry-After", str(retry_after)))
-            self.set_close_on_finish()
-            self.content_length = len(body)
-            self.write(body)
-
-    class Parser(waitress.parser.HTTPRequestParser):
-        """Refuses what a proxy in front may read in another way: RFC 9112, sections 3.2 and 6.3."""
-
-        completed = False  # whether it has been read, as waitress calls it
-        rest = b""  # what came with it and follows it
-
-        def __init__(self, adj: Any, admit: Callable[[Any], bool]) -> None:
-            super().__init__(adj)
-            self.begun_at = time.time()
-            self.visitor = ""  # for whom it is, once its head is read
-            self.large_body = 0  # bytes that are, or will be, kept of its body, if that is large
-            self._admit = admit
-
-        def received(self, data: bytes) -> int:
-            used = int(super().received(data))
-            if self.headers_finished and not self.completed and not self.visitor:
-                if not self._admit(self):
-                    self.error = Refusal(429, _TOO_MANY_AT_ONCE, 5)
-                    self.completed = True
-            if self.chunked and not self.completed and self._chunk_overhead() > CHUNK_OVERHEAD:
-                self.error = waitress.utilities.BadRequest("Too long a line between chunks")
-                self.completed = True
-            if not self.completed or self.empty:
-                return used
-            # Where there is no body, waitress would say 100, wait for one, and never answer.
-            self.expect_continue, self.rest = False, data[used:]
-            return len(data)
-
-        def _chunk_overhead(self) -> int:
-            """Bytes of an unfinished line between chunks, which waitress copies each time that some come."""
-            return len(self.body_rcv.control_line) + len(self.body_rcv.trailer)
-
-        def parse_header(self, header_plus: bytes) -> None:
-            # waitress' pattern of a header's line takes a second for 16 KiB that hold one of these.
-            if re.search(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", header_plus):
-                raise waitress.parser.ParsingError("A control character")
-            super().parse_header(header_plus)
-            has_two_lengths = self.chunked and "CONTENT_LENGTH" in self.headers
-            # waitress removes Transfer-Encoding but from HTTP/1.0, where it does not know it.
-            if (
-                has_two_lengths
-                or "TRANSFER_ENCODING" in self.headers
-                or "," in self.headers.get("HOST", "")
-            ):
-                raise waitress.parser.ParsingError("Its length or its host is ambiguous")
-
-    return Parser, ErrorResponse
+    return waitress.utilities.BadRequest(words)
 
 
-def _channel_class(most: int, visitors: Visitors) -> Any:
-    """waitress' connection, with deadlines; at most ``most`` from one network that is no trusted proxy."""
-    import waitress.channel
+def _parsing_error(words: str) -> Exception:
+    """Returns what waitress catches, and answers with 400."""
+    import waitress.parser
 
-    parser, refusing_task = _request_classes()
+    return waitress.parser.ParsingError(words)
 
-    class Channel(waitress.channel.HTTPChannel):
-        """One request at a time: the next is read, or taken from ``rest``, once the answer has been sent."""
 
-        error_task_class = refusing_task
-        rest = b""
+class Connection(_WAITRESS_BASE):
+    """Serves a client, with deadlines, and limits of what each network and each visitor may hold.
 
-        def __init__(
-            self, server: Any, sock: socket.socket, addr: Any, adj: Any, map: Any = None
-        ) -> None:
-            is_proxy = in_networks(addr[0], visitors.trusted_proxy())
-            self.networks = () if is_proxy else networks_of(addr[0])
-            self.visitor = ""  # of its last request
-            super().__init__(server, sock, addr, adj, map)
-            self.parser_class = functools.partial(parser, admit=self.admit)
-            self.request = self.parser_class(adj)  # the first is due at once
-            if not self._may_connect():
-                self.handle_close()
+    Its base is waitress' HTTPChannel, which would read the next request while one is answered. This one reads
+    one at a time: what came behind it waits in ``following`` until the answer has been sent (``service`` sets
+    it, ``readable`` and ``writable`` have it wait, and ``handle_write`` takes it).
+    """
 
-        def _may_connect(self) -> bool:
-            """Whether this client's networks, however wide, leave connections for others."""
-            channels = self.server.active_channels.values()
-            free = self.adj.connection_limit - len(channels)
-            for network in self.networks:
-                held = sum(network in channel.networks for channel in channels) - 1  # but this one
-                if network == self.networks[0] and held >= most:
-                    return False
-                if not may_hold_another(held, free):
-                    return False
-            return True
+    error_task_class: Any  # these four are set by _channel_class
+    request_parser: Any
+    visitors: Visitors
+    most_of_network: int  # connections of one network that is no trusted proxy
 
-        def visitor_of(self, request: Any) -> str:
-            """For whom a request is whose head is read."""
-            if not request.visitor:
-                path = getattr(request, "path", "")  # its first line may be unreadable
-                environ = {"REMOTE_ADDR": self.addr[0], "PATH_INFO": path}
-                for name in Visitors.HEADERS:
-                    if text := request.headers.get(name):
-                        environ[f"HTTP_{name}"] = text
-                request.visitor = self.visitor = visitors.name_of(environ)
-            return str(request.visitor)
+    following = b""
 
-        def admit(self, request: Any) -> bool:
-            """Whether the body of a request may be sent now: of large ones each visitor has its share."""
-            visitor, size = self.visitor_of(request), request.content_length
-            if request.chunked:
-                size = BODY_LIMIT
-            if size <= SMALL_BODY:
-                return True
-            held, free = 0, BODIES_LIMIT
-            for channel in self.server.active_channels.values():
-                for sent in [*channel.requests, *filter(None, [channel.request])]:
-                    free -= sent.large_body
-                    if sent.visitor == visitor:
-                        held += sent.large_body
-            if size > free or not may_hold_another(held, free):
+    def __init__(
+        self, server: Any, sock: socket.socket, addr: Any, adj: Any, *, map: Any = None
+    ) -> None:
+        is_proxy = in_networks(addr[0], self.visitors.trusted_proxy())
+        self.networks = () if is_proxy else networks_of(addr[0])
+        self.visitor = ""  # of its last request
+        super().__init__(server, sock, addr, adj, map)
+        self.parser_class = functools.partial(self.request_parser, admit=self.admit)
+        self.request = self.parser_class(adj)  # the first is due at once
+        if not self._may_connect():
+            self.handle_close()
+
+    def _may_connect(self) -> bool:
+        """Says whether this client's networks, however wide, leave connections for others."""
+        channels = self.server.active_channels.values()
+        free = self.adj.connection_limit - len(channels)
+        for network in self.networks:
+            held = sum(network in channel.networks for channel in channels) - 1  # but this one
+            if network == self.networks[0] and held >= self.most_of_network:
                 return False
-            request.large_body = size
+            if not may_hold_another(held, free):
+                return False
+        return True
+
+    def visitor_of(self, request: Any) -> str:
+        """Returns for whom a request is whose head is read."""
+        if not request.visitor:
+            path = getattr(request, "path", "")  # its first line may be unreadable
+            environ = {"REMOTE_ADDR": self.addr[0], "PATH_INFO": path}
+            for name in Visitors.HEADERS:
+                if text := request.headers.get(name):
+                    environ[f"HTTP_{name}"] = text
+            self.visitor = self.visitors.name_of(environ)
+            request.visitor = self.visitor
+        return str(request.visitor)
+
+    def admit(self, request: Any) -> bool:
+        """Says whether the body of a request may be sent now: of large ones each visitor has its share."""
+        visitor = self.visitor_of(request)
+        size = BODY_LIMIT if request.chunked else request.content_length
+        if size <= SMALL_BODY:
             return True
+        held = 0  # bytes of large bodies of this visitor
+        free = BODIES_LIMIT
+        for channel in self.server.active_channels.values():
+            for sent in [*channel.requests, *filter(None, [channel.request])]:
+                free -= sent.large_body
+                if sent.visitor == visitor:
+                    held += sent.large_body
+        if size > free or not may_hold_another(held, free):
+            return False
+        request.large_body = size
+        return True
 
-        def is_late(self, now: float) -> bool:
-            """Whether the client took too long to send a request, to ask for more, or to read an answer."""
-            if request := self.request:
-                return now > request.begun_at + (
-                    BODY_TIMEOUT if request.headers_finished else HEAD_TIMEOUT
-                )
-            is_working = self.requests and self.total_outbufs_len <= UNSENT_LIMIT
-            return not is_working and now > self.last_activity + IDLE_TIMEOUT
+    def is_late(self, now: float) -> bool:
+        """Says whether the client took too long to send a request, to ask for more, or to read an answer."""
+        if request := self.request:
+            seconds = BODY_TIMEOUT if request.headers_finished else HEAD_TIMEOUT
+            return now > request.begun_at + seconds
+        is_working = self.requests and self.total_outbufs_len <= UNSENT_LIMIT
+        return not is_working and now > self.last_activity + IDLE_TIMEOUT
 
-        def readable(self) -> bool:
-            return not self.rest and bool(super().readable())
+    def readable(self) -> bool:
+        return not self.following and bool(super().readable())
 
-        def writable(self) -> bool:
-            return bool(super().writable() or (self.rest and not self.requests))
+    def writable(self) -> bool:
+        return bool(super().writable() or (self.following and not self.requests))
 
-        def handle_write(self) -> None:
-            super().handle_write()
-            if self.rest and not self.requests and not self.total_outbufs_len:
-                data, self.rest = self.rest, b""
-                self.received(data)
+    def handle_write(self) -> None:
+        super().handle_write()
+        if self.following and not self.requests and not self.total_outbufs_len:
+            data = self.following
+            self.following = b""
+            self.received(data)
 
-        def service(self) -> None:
-            self.rest = self.requests[0].rest
-            super().service()
+    def service(self) -> None:
+        self.following = self.requests[0].following
+        super().service()
+
+
+def _channel_class(most: int, known_visitors: Visitors) -> Any:
+    """Returns the class of connections for waitress; ``most``: of one network that is no trusted proxy."""
+    import waitress.channel
+    import waitress.parser
+    import waitress.task
+
+    class Response(ErrorResponse, waitress.task.ErrorTask):
+        pass
+
+    class Parser(RequestParser, waitress.parser.HTTPRequestParser):
+        pass
+
+    class Channel(Connection, waitress.channel.HTTPChannel):
+        error_task_class = Response
+        request_parser = Parser
+        visitors = known_visitors
+        most_of_network = most
 
     return Channel
 
@@ -32519,7 +32645,7 @@ class Dispatcher:
             for visitor, channel in overdue:
                 self._refuse(visitor, channel, Refusal(429, _TOO_MANY_AT_ONCE, 5))
 
-    def shutdown(self, cancel_pending: bool = True, timeout: float = 0) -> bool:
+    def shutdown(self) -> bool:
         """Begin nothing more: what waits is refused. What is under way goes on; see ``is_busy``."""
         with self._lock:
             self._is_stopping = True
@@ -32536,14 +32662,15 @@ class Dispatcher:
 
     @staticmethod
     def _leaves_unread(visitor: str, server: Any) -> bool:
-        """Whether it still does: it may have read everything since ``look_after``."""
+        """Says whether a visitor still leaves too much unread: it may have read it since ``look_after``."""
         channels = list(server.active_channels.values())  # the loop of the connections changes them
         unread = [channel.total_outbufs_len for channel in channels if channel.visitor == visitor]
         return sum(unread) > UNSENT_SUM
 
     def _is_quick(self, request: Any) -> bool:
-        """Whether a request is answered without the store of an account."""
-        root, path = self._root_path(), request.path
+        """Says whether a request is answered without the store of an account."""
+        root = self._root_path()
+        path = request.path
         if request.command not in ("GET", "HEAD"):
             return False
         if path.startswith(f"{root}/"):
@@ -32559,17 +32686,24 @@ class Dispatcher:
         channel.requests[0].error = refusal
         self._add_quick(visitor, channel)
 
+    def _await_visitor(self, queue: FairQueue, turn: threading.Condition) -> str | None:
+        """Returns whose turn it is, as soon as there is somebody; None at the end. Its caller has the lock."""
+        visitor = queue.next_visitor()
+        while visitor is None and not self._is_stopping:
+            turn.wait()
+            visitor = queue.next_visitor()
+        return visitor
+
     def _answer(self, queue: FairQueue, turn: threading.Condition) -> None:
         """Answer what waits, until the end. Wakes another thread only where that can begin something."""
-        visitor = None
+        visitor: str | None = None
         while True:
             with self._lock:
                 if visitor is not None:
                     queue.release(visitor)
-                while (visitor := queue.next_visitor()) is None:
-                    if self._is_stopping:
-                        return
-                    turn.wait()
+                visitor = self._await_visitor(queue, turn)
+                if visitor is None:
+                    return
                 channel = queue.take(visitor, time.monotonic())
                 if queue.next_visitor() is not None:
                     turn.notify()
@@ -32585,10 +32719,52 @@ def send_answers(server: Any, seconds: float) -> None:
     end = time.monotonic() + seconds
     server.accepting = False
     while time.monotonic() < end:
-        unsent = any(one.total_outbufs_len for one in list(server.active_channels.values()))
-        if not unsent and not server.task_dispatcher.is_busy:
+        channels = list(server.active_channels.values())
+        is_unsent = any(channel.total_outbufs_len for channel in channels)
+        if not is_unsent and not server.task_dispatcher.is_busy:
             break
         server.asyncore.loop(timeout=0.05, map=server._map, use_poll=True, count=1)
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """Returns a socket that listens where the settings say. Raises ReleasetrackError."""
+    try:
+        family, *_, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        return socket.create_server(address[:2], family=family, backlog=1024)
+    except OSError as error:
+        raise ReleasetrackError(
+            f"--host {settings.host} --port {settings.port}: cannot listen there: "
+            f"{error.strerror or error}"
+        ) from None
+
+
+def _maintain(server: Any, now: float) -> None:
+    """End late connections, and look after those that wait; called every second or two.
+
+    The loop that serves the connections calls it, as waitress' ``maintenance``.
+    """
+    for channel in server.active_channels.values():
+        if channel.is_late(now):
+            channel.will_close = True  # by the loop, which does not see one that reads nothing
+            with contextlib.suppress(OSError):
+                channel.socket.shutdown(socket.SHUT_RDWR)
+    server.task_dispatcher.look_after(list(server.active_channels.values()))
+    if now % MINUTE < 2:
+        trim_memory()
+
+
+def _accept_several(server: Any) -> None:
+    """Accept what waits: waitress takes one connection each time that it looks at all the others."""
+    for _ in range(ACCEPTED_AT_ONCE):
+        with contextlib.suppress(OSError):  # the client has gone
+            accepted = server.accept()
+            if accepted is None:
+                return
+            connection, client = accepted
+            server.set_socket_options(connection)
+            server.channel_class(server, connection, client, server.adj, map=server._map)
 
 
 def make_server(
@@ -32610,16 +32786,7 @@ def make_server(
         channel_class = _channel_class(limit // 4, visitors)
     except ImportError:
         raise ReleasetrackError("serve needs the package waitress: pip install waitress") from None
-    try:
-        family, *_, address = socket.getaddrinfo(
-            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.create_server(address[:2], family=family, backlog=1024)
-    except OSError as error:
-        raise ReleasetrackError(
-            f"--host {settings.host} --port {settings.port}: cannot listen there: "
-            f"{error.strerror or error}"
-        ) from None
+    listener = _listen(settings)
     server = waitress.server.create_server(
         application,
         _dispatcher=Dispatcher(settings.threads, root_path),
@@ -32636,31 +32803,9 @@ def make_server(
         clear_untrusted_proxy_headers=False,
     )
 
-    def maintain(
-        now: float,
-    ) -> None:  # once a second or two, in the loop that serves the connections
-        for channel in server.active_channels.values():
-            if channel.is_late(now):
-                channel.will_close = True  # by the loop, which does not see one that reads nothing
-                with contextlib.suppress(OSError):
-                    channel.socket.shutdown(socket.SHUT_RDWR)
-        server.task_dispatcher.look_after(list(server.active_channels.values()))
-        if now % MINUTE < 2:
-            trim_memory()
-
-    def accept_several() -> None:
-        """Accept what waits: waitress takes one connection each time that it looks at all the others."""
-        for _ in range(ACCEPTED_AT_ONCE):
-            with contextlib.suppress(OSError):  # the client has gone
-                accepted = server.accept()
-                if accepted is None:
-                    return
-                connection, client = accepted
-                server.set_socket_options(connection)
-                channel_class(server, connection, client, server.adj, map=server._map)
-
-    server.channel_class, server.maintenance = channel_class, maintain
-    server.handle_accept = accept_several
+    server.channel_class = channel_class
+    server.maintenance = functools.partial(_maintain, server)
+    server.handle_accept = functools.partial(_accept_several, server)
     # What the kernel keeps for each; else megabytes.
     server.adj.socket_options = [
         *server.adj.socket_options,

@@ -1353,7 +1353,6 @@ NOT_PLAIN_YET = {
     "notifications",
     "forms",
     "pages",
-    "service",
 }
 VAGUE_NAMES = frozenset(
     "another asked at data_ did do done_ found given got here it is_ kept left left_ mine more of one ones"
