@@ -340,6 +340,11 @@ def read_web_address(value: str) -> str:
     raise ValueError("an address such as https://releases.example.org/path")
 
 
+def _host_to_listen_on(value: str) -> str:
+    """An address or a name; an IPv6 address may stand in brackets, as in URLs."""
+    return value[1:-1] if re.fullmatch(r"\[[^\[\]]+\]", value) else value
+
+
 def _is_mail_server(value: str) -> bool:
     url = urlsplit(value)
     if url.scheme not in ("smtp", "smtp+starttls", "smtps") or url.path not in ("", "/"):
@@ -526,6 +531,13 @@ SETTINGS: dict[str, Setting] = {}  # by name
 _serve_setting: Callable[..., Any] = functools.partial(Setting, is_serve_only=True, is_stored=False)
 
 
+class UnusedSetting(NamedTuple):
+    """A setting that has no effect without another one, and what it needs."""
+
+    name: str
+    reason: str
+
+
 @dataclasses.dataclass(frozen=True, repr=False)
 class Settings:
     """What the operator chose. Each field takes its value, its text, or None. Raises SettingError."""
@@ -534,7 +546,9 @@ class Settings:
     db: Setting[str] = Setting(
         "releasetrack.db", str, "FILE", "the SQLite file that holds everything", is_stored=False
     )
-    host: Setting[str] = _serve_setting("127.0.0.1", str, "ADDRESS", "the address to listen on")
+    host: Setting[str] = _serve_setting(
+        "127.0.0.1", _host_to_listen_on, "ADDRESS", "the address to listen on"
+    )
     port: Setting[int] = _serve_setting(
         8080, whole_number(0, 65535), "N", "the port to listen on; 0 picks a free one"
     )
@@ -771,6 +785,21 @@ class Settings:
             return row_sources
 
         return self._of(sources)
+
+    def unused_setting(self) -> UnusedSetting | None:
+        """One of those of signing in by a proxy that has no effect as the others are; None where all have."""
+        if self.auth_header and not self.trusted_proxy:
+            return UnusedSetting(
+                "auth_header",
+                "--auth-header needs --trusted-proxy, the address of the proxy that sets the header; "
+                "without it the header is read from nobody",
+            )
+        for name in ("auth_email_header", "auth_accounts"):
+            row = SETTINGS[name]
+            if not self.auth_header and getattr(self, name) != row.default:
+                reason = f"{row.flag} needs --auth-header, with which people sign in"
+                return UnusedSetting(name, f"{reason}; alone it has no effect")
+        return None
 
     def quota_of(self, name: str) -> int:
         return dict(self.quota).get(name, QUOTAS[name])
@@ -22790,7 +22819,11 @@ class Fields(InputReader):
                 if not all(
                     one in schema["type"] for one, schema in zip(found_types, members.values())
                 ):
-                    raise Invalid(Problem(f"{name}[{at}]", f"must be an object with {shape}"))
+                    words = f"must be an object with {shape}"
+                    if isinstance(entry, str):  # as clients of other services send it
+                        example = json.dumps({next(iter(members)): entry[:100]}, ensure_ascii=False)
+                        words = f"{words}, such as {example}, not a string"
+                    raise Invalid(Problem(f"{name}[{at}]", words))
                 found.append(read(f"{name}[{at}]", *values))
         return None if entries is None else found
 
@@ -31908,6 +31941,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
         is_command: bool = False,
     ) -> None:
         own_settings = settings or Settings()
+        self._chosen_names = own_settings.chosen_names
         own_providers = tuple(providers)
         provider_ids = [provider.id for provider in own_providers]
         _refuse_taken("provider", provider_ids, PROVIDERS, "[a-z0-9][a-z0-9-]{0,39}")
@@ -32135,10 +32169,15 @@ class Service(contextlib.AbstractContextManager["Service"]):
     def start(self) -> None:
         """Start the tracker and the courier, once, in the process where ``app`` answers.
 
-        Raises StoreError where the store is on a read-only file system.
+        Raises StoreError where the store is on a read-only file system, and SettingError where one of the
+        settings that it was made with has no effect without another; of a stored one the log says so.
         """
         if self._started_in:
             raise RuntimeError("the service has been started already")
+        if unused := self.settings.unused_setting():
+            if unused.name in self._chosen_names:
+                raise SettingError(unused.reason)
+            log.warning("settings: %s", unused.reason)
         self.store.database.require_writable()
         self._started_in = os.getpid()
         with logged("settings: recording them for commands"):
@@ -32732,7 +32771,10 @@ def _listen(settings: Settings) -> socket.socket:
         family, *_, address = socket.getaddrinfo(
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        return socket.create_server(address[:2], family=family, backlog=1024)
+        is_dual = settings.host == "::" and socket.has_dualstack_ipv6()  # all addresses, IPv4 too
+        return socket.create_server(
+            address[:2], family=family, backlog=1024, dualstack_ipv6=is_dual
+        )
     except OSError as error:
         raise ReleasetrackError(
             f"--host {settings.host} --port {settings.port}: cannot listen there: "

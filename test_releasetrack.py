@@ -1672,7 +1672,7 @@ def test_the_readme_s_example_of_embedding_runs_as_it_stands(tmp_path):
 SETTING_ROWS = [
     # name             as a text                  what it gives                            by default         another text
     ("db", "other.db", "other.db", "releasetrack.db", "b.db"),
-    ("host", "::1", "::1", "127.0.0.1", "127.0.0.2"),
+    ("host", "[::1]", "::1", "127.0.0.1", "127.0.0.2"),
     ("port", "0", 0, 8080, "1"),
     ("base_url", "https://r.example/x/", "https://r.example/x", "", "http://b.lan"),
     ("trusted_proxy", "10.0.0.2", ("10.0.0.2/32",), (), "10.9.9.9"),
@@ -29387,6 +29387,123 @@ def test_proxy_s_header_over_a_real_connection(serve, db):
             "",
         ])
         assert send_raw(process.address, asked.encode())[0].status == status, lines
+
+
+@pytest.mark.parametrize(
+    "given, stored, words",
+    [
+        ({"auth_header": "Remote-User"}, {}, "--auth-header needs --trusted-proxy"),
+        (
+            {"auth_header": "Remote-User", "auth_email_header": "Remote-Email"},
+            {},
+            "--auth-header needs --trusted-proxy",
+        ),
+        ({"auth_email_header": "Remote-Email"}, {}, "--auth-email-header needs --auth-header"),
+        (
+            {"auth_email_header": "Remote-Email", "trusted_proxy": ["127.0.0.1"]},
+            {},
+            "--auth-email-header needs --auth-header",
+        ),
+        ({"auth_accounts": "create"}, {}, "--auth-accounts needs --auth-header"),
+        ({"auth_header": "Remote-User"}, {"trusted_proxy": ["127.0.0.1"]}, ""),
+        (
+            {"auth_email_header": "X-Mail"},
+            {"trusted_proxy": ["unix"], "auth_header": ["X-User"]},
+            "",
+        ),
+        (AUTH_HEADER, {}, ""),
+        ({"trusted_proxy": ["127.0.0.1"]}, {}, ""),
+        ({}, {"auth_header": ["Remote-User"]}, "logged: --auth-header needs --trusted-proxy"),
+    ],
+)
+def test_setting_that_has_no_effect_without_another_is_an_error_at_the_start(
+    tmp_path, caplog, given, stored, words
+):
+    """It was ignored, and nobody could sign in. What is stored is logged, so that the page can mend it."""
+    settings = rt.Settings(db=str(tmp_path / "a.db"), **given)
+    with contextlib.closing(rt.Store(settings.db)) as store:
+        for name, texts in stored.items():
+            rt.Configuration(store, rt.Settings()).set(name, texts)
+    with contextlib.closing(contextlib.ExitStack()) as stack:
+        service = rt.Service(settings)
+        stack.callback(service.stop)
+        if words.startswith("--"):
+            with pytest.raises(rt.SettingError, match=words):
+                service.start()
+        else:
+            service.start()
+            assert ("settings: " in caplog.text) == bool(words)
+            assert words.removeprefix("logged: ") in caplog.text
+
+
+def test_serve_with_a_header_that_nobody_may_set_ends_with_one_line(db):
+    done = subprocess.run(
+        [
+            sys.executable,
+            rt.__file__,
+            "serve",
+            "--db",
+            db,
+            "--port",
+            "0",
+            "--auth-header",
+            "X-User",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "--auth-header needs --trusted-proxy" in done.stderr
+
+
+@pytest.mark.parametrize("host", ["::", "[::]", "::1", "[::1]"])
+def test_serve_listens_on_an_ipv6_address_as_it_is_written(serve, host):
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    process = serve("--host", host)
+    port = int(process.address.rpartition(":")[2])
+    for address in ("::1", *(["127.0.0.1"] if "1" not in host else [])):
+        with contextlib.closing(
+            http.client.HTTPConnection(address, port, timeout=30)
+        ) as connection:
+            connection.request("GET", "/healthz")
+            assert connection.getresponse().status == 200
+
+
+@pytest.mark.parametrize(
+    "body, words",
+    [
+        (
+            {"exclude_version_regexp": ["-rc", {"value": "x"}]},
+            "exclude_version_regexp[0] must be an object with value, a string, and inverse, true or false, "
+            'such as {"value": "-rc"}, not a string',
+        ),
+        (
+            {"exclude_version_regexp": [{"value": "x"}, 'say "\u00e9"']},
+            "exclude_version_regexp[1] must be an object with value, a string, and inverse, true or false, "
+            'such as {"value": "say \\"\u00e9\\""}, not a string',
+        ),
+        (
+            {"exclude_version_regexp": "-rc"},
+            "must be a list of at most 50 objects with value and inverse",
+        ),
+        ({"exclude_version_regexp": [7]}, "exclude_version_regexp[0] must be an object with value"),
+        (
+            {"exclude_version_regexp": [None]},
+            "exclude_version_regexp[0] must be an object with value",
+        ),
+        ({"installed": ["1.2"]}, '"1.2"}, not a string'),
+    ],
+)
+def test_string_where_the_api_wants_an_object_is_answered_with_what_is_right(world, body, words):
+    world.track("github", "o/p", release("1.0"))
+    answer = world.ask("POST", "/v1/projects/github/o/p", body, status=400)
+    (error,) = answer["errors"]
+    assert words in error
+    assert "exclude_version_regexp" not in world.ask("GET", "/v1/projects/github/o/p")
 
 
 def test_session_token_is_new_at_each_login_and_stored_hashed(cheap_world):
