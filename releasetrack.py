@@ -20540,60 +20540,82 @@ _NOTICES = {
 }
 
 
+_UNSENDABLE = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f{DIRECTIONS}\ud800-\udfff]")
+
+
 def without_controls(text: str) -> str:
-    """A text without control characters but line ends, marks of direction and lone surrogates: they would
-    rearrange a log or a terminal, and services refuse them."""
-    return re.sub(
-        f"[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f{DIRECTIONS}\ud800-\udfff]",
-        "",
-        text.replace("\t", " "),
-    )
+    """Returns a text without control characters but line ends, marks of direction and lone surrogates.
+
+    They would rearrange a log or a terminal, and services refuse them.
+    """
+    return _UNSENDABLE.sub("", text.replace("\t", " "))
 
 
 def _web_address(text: str) -> str:
-    """The address if it is one of the web, else "". Nothing in it ends it or mentions anybody in a markup."""
+    """Returns an address if it is one of the web, else "".
+
+    Nothing in it ends it or mentions anybody in a markup.
+    """
     url = quote(text, safe="/:?&=%#!$,;+~-._", errors="replace")
-    return url if len(url) <= 1000 and re.match("https?://", url, re.IGNORECASE) else ""
+    is_of_web = len(url) <= 1000 and re.match("https?://", url, re.IGNORECASE)
+    return url if is_of_web else ""
 
 
-def _release_marks(body: Mapping[str, Any], is_breaking: bool) -> tuple[tuple[str, ...], Line]:
-    """What distinguishes a release, security fixes first: in short, and at length with links."""
-    cves = [without_controls(cve) for cve in body.get("cve", ())]
-    others = [
-        words
-        for words, is_so in (
-            ("breaking changes", is_breaking),
-            ("major version", body.get("is_major")),
-            ("final now", body.get("is_final_now")),
-            ("pre-release", body.get("is_prerelease")),
-            ("updated", body.get("is_updated")),
-        )
-        if is_so
-    ]
+class _Marks(NamedTuple):
+    """What distinguishes a release, security fixes first."""
+
+    short: tuple[str, ...]  # for titles
+    line: Line  # the same at length
+
+
+def _cve_runs(cves: Sequence[str]) -> list[Run]:
+    """Returns the names of the first CVEs, with links, and how many more there are."""
     runs = list[Run]()
     for cve in cves[:_CVES_SHOWN]:
         page = f"https://www.cve.org/CVERecord?id={cve}" if cves_in(cve) == (cve,) else ""
-        runs += [Run(", " if runs else "Fixes "), Run(cve, True, href=page)]
+        runs += [Run(", " if runs else "Fixes "), Run(cve, is_bold=True, href=page)]
     if len(cves) > _CVES_SHOWN:
         runs.append(Run(f" (+{len(cves) - _CVES_SHOWN})"))
-    if others:
-        runs.append(Run((" · " if runs else "") + " · ".join(others).capitalize()))
-    fixes = [f"{len(cves)} security fixes" if len(cves) > 1 else "security fix"] if cves else []
-    return (*fixes, *others), Line("", runs)
+    return runs
+
+
+def _release_marks(body: Mapping[str, Any], *, is_breaking: bool) -> _Marks:
+    cves = [without_controls(cve) for cve in body.get("cve", ())]
+    marks = list[str]()
+    if is_breaking:
+        marks.append("breaking changes")
+    if body.get("is_major"):
+        marks.append("major version")
+    if body.get("is_final_now"):
+        marks.append("final now")
+    if body.get("is_prerelease"):
+        marks.append("pre-release")
+    if body.get("is_updated"):
+        marks.append("updated")
+    runs = _cve_runs(cves)
+    if marks:
+        runs.append(Run((" · " if runs else "") + " · ".join(marks).capitalize()))
+    if cves:
+        marks.insert(0, f"{len(cves)} security fixes" if len(cves) > 1 else "security fix")
+    return _Marks(tuple(marks), Line("", runs))
 
 
 _EMPTY_HEADING = re.compile("what.s changed|changes|changelog|release notes", re.IGNORECASE)
 
 
+def _plain_runs(line: Line) -> list[Run]:
+    """Returns the runs of a line without control characters, with links to the web alone."""
+    return [
+        run._replace(text=without_controls(run.text), href=_web_address(run.href))
+        for run in line.runs
+    ]
+
+
 def _note_lines(note: Mapping[str, str], version: str, limit: int) -> list[Line]:
-    """The first lines of a release's note, below its title where that says more than the version."""
+    """Returns the first lines of a release's note, below its title where that says more than the version."""
     lines = list[Line]()
     for line in lines_of(note.get("message", "")[:limit]):
-        runs = [
-            run._replace(text=shown, href=_web_address(run.href))
-            for run in line.runs
-            if (shown := without_controls(run.text))
-        ]
+        runs = [run for run in _plain_runs(line) if run.text]
         is_empty = not runs and (not lines or lines[-1].kind == "heading")
         if not is_empty and (lines or not _EMPTY_HEADING.fullmatch(line.text)):
             lines.append(Line(line.kind, runs))
@@ -20603,16 +20625,18 @@ def _note_lines(note: Mapping[str, str], version: str, limit: int) -> list[Line]
     return lines
 
 
-def installed_words(one: Mapping[str, Any]) -> str:
-    """One of an event's ``installed``, as a sentence: "You run 16.4 on nas: 3 releases behind"."""
-    at = f" on {one['place']}" if one.get("place") else ""
-    if one.get("may_follow"):
+def installed_words(installation: Mapping[str, Any]) -> str:
+    """Returns a sentence on one of an event's ``installed``: "You run 16.4 on nas: 3 releases behind."."""
+    running = installation.get("version", "")
+    if installation.get("place"):
+        running += f" on {installation['place']}"
+    if installation.get("may_follow"):
         return without_controls(
-            f"The tags may have changed: you run {one.get('version', '')}{at}, and "
-            "nobody knows whether this follows it."
+            f"The tags may have changed: you run {running}, and nobody knows whether this follows it."
         )
-    behind = f": {pluralize(one['behind'], 'release')} behind" if one.get("behind") else ""
-    return without_controls(f"You run {one.get('version', '')}{at}{behind}.")
+    if installation.get("behind"):
+        running += f": {pluralize(installation['behind'], 'release')} behind"
+    return without_controls(f"You run {running}.")
 
 
 _DROPPED_LINE = re.compile(
@@ -20625,100 +20649,148 @@ _BOT_LINE = re.compile(
 
 
 def changes_in_notes(messages: Iterable[str]) -> list[list[Line]]:
-    """What several notes say, for one list: without links to changelogs, without what the notes before them
-    say, and without headings above no text of their own; what bots did is counted."""
-    found, seen = list[list[Line]](), set[str]()
+    """Returns what several notes say, for one list.
+
+    It leaves out links to changelogs, what the notes before say, and headings above no text of their own.
+    What bots did is counted.
+    """
+    changes = list[list[Line]]()
+    known = set[str]()
     for message in messages:
-        kept, bots, texts = list[Line](), 0, set[str]()
-        for line in reversed(lines_of(message[:CHANGES_NOTE])):
-            text, is_heading = without_controls(line.text).strip(), line.kind == "heading"
-            if _BOT_LINE.search(text):
-                bots += 1
-            elif text and not _DROPPED_LINE.fullmatch(text):
-                texts.update(() if is_heading else (text,))
-                is_known = line.kind != "code" and len(text) > 30 and text in seen
-                if not (is_known or (is_heading and (not kept or kept[-1].kind == "heading"))):
-                    runs = [
-                        run._replace(text=without_controls(run.text), href=_web_address(run.href))
-                        for run in line.runs
-                    ]
-                    kept.append(line._replace(runs=runs))
-        lines = kept[::-1] if texts - seen else []
-        found.append(
-            lines + ([Line("item", [Run(pluralize(bots, "dependency update"))])] if bots else [])
-        )
-        seen |= texts
-    return found
+        lines, texts = _changes_in_note(message, known)
+        changes.append(lines)
+        known |= texts
+    return changes
 
 
-def item_of(delivery: Delivery, base_url: str = "", is_alone: bool = True) -> Item:
+def _changes_in_note(message: str, known: set[str]) -> tuple[list[Line], set[str]]:
+    """Returns ``(the lines of a note that say what is not known, all its texts)``."""
+    lines = list[Line]()  # from the last one
+    texts = set[str]()
+    bot_changes = 0
+    for line in reversed(lines_of(message[:CHANGES_NOTE])):
+        text = without_controls(line.text).strip()
+        if _BOT_LINE.search(text):
+            bot_changes += 1
+        elif text and not _DROPPED_LINE.fullmatch(text):
+            is_heading = line.kind == "heading"
+            if not is_heading:
+                texts.add(text)
+            is_known = line.kind != "code" and len(text) > 30 and text in known
+            is_bare_heading = is_heading and (not lines or lines[-1].kind == "heading")
+            if not is_known and not is_bare_heading:
+                lines.append(line._replace(runs=_plain_runs(line)))
+    lines = lines[::-1] if texts - known else []
+    if bot_changes:
+        lines.append(Line("item", [Run(pluralize(bot_changes, "dependency update"))]))
+    return lines, texts
+
+
+def item_of(delivery: Delivery, base_url: str = "", *, is_alone: bool = True) -> Item:
+    """Returns what a message says about an event; ``is_alone``: in a message of its own, not in a digest."""
     body: dict[str, Any] = {
         name: without_controls(value) if isinstance(value, str) else value
         for name, value in delivery.body.items()
     }
-    lines = _note_lines(
-        body.get("note", {}), body.get("version", ""), 64 * KIB if is_alone else _DIGESTED_NOTE
-    )
-    short_marks, marks = _release_marks(body, says_breaking(line.text for line in lines))
+    is_report = "heading" in body
     if delivery.kind == "release":
-        heading = f"{body['project']} {body['version']}"
-        if is_alone and not lines:
-            words = (
-                "Published again; it was first released on {}."
-                if body.get("is_updated")
-                else "Released on {}, without a note."
-            )
-            lines = [Line("", [Run(words.format(body["time"][:10]))])]
-    elif "heading" in body:  # a report
-        body, (short_marks, marks) = {"provider": "", "project": ""} | body, ((), Line("", ()))
-        heading = body["heading"]
-        lines = [Line("item", [Run(without_controls(line))]) for line in body["lines"]]
+        item = _item_of_release(body, is_alone=is_alone)
+    elif is_report:
+        item = _item_of_report(body)
     elif "destination" in body:
-        body |= {"provider": body["kind"], "project": body["destination"]}
-        kind = KINDS[body["kind"]].title
-        heading = (
-            f"The destination {body['destination']} ({kind}) has failed since {body['since'][:10]}"
-        )
-        lines = [Line("", [Run(f"The last error: {body['error']}")])]
+        item = _item_of_failing_destination(body)
     else:
-        notice, words = _NOTICES.get(delivery.kind, (f": {body.get('text', '')}", ""))
-        at = (
-            PROVIDERS[body["provider"]].title if body["provider"] in PROVIDERS else body["provider"]
-        )
-        heading, error = f"{body['project']} ({at}){notice}", body.get("error", "")
-        lines = [
-            Line(
-                "", [Run(words + error if words and error else "See the project's page for more.")]
-            )
-        ]
-    own = [
-        Line("", [Run(installed_words(one))])
-        for one in body.get("installed", ())[:_INSTALLED_SHOWN]
-    ]
-    if project_note := " ".join(body.get("project_note", "").split()):
-        own.append(Line("", [Run("Your note: ", True), Run(shortened(project_note, 300))]))
-    if own:
-        place = bool(lines) and lines[0].kind == "heading"
-        lines[place:place] = [*own, Line("", [])] if lines[place:] else own
+        item = _item_of_notice(body, delivery.kind)
     page = f"{base_url}/projects/{delivery.project_id}" if base_url and delivery.project_id else ""
     links = {
         "Open the release" if delivery.kind == "release" else "Open": _web_address(delivery.url),
         "See the project": _web_address(page),
     }
-    if "heading" in body and page:  # which says more than an advisory
+    if is_report and page:  # which says more than an advisory
         del links["Open"]
-    return Item(
-        body["provider"],
-        body["project"],
-        heading,
-        short_marks,
-        marks,
-        lines,
-        {name: url for name, url in links.items() if url},
-        body["time"],
-        bool(body.get("cve")),
-        is_report="heading" in body,
+    return dataclasses.replace(
+        item,
+        lines=_with_own_lines(item.lines, body),
+        links={name: url for name, url in links.items() if url},
+        is_report=is_report,
     )
+
+
+def _base_item(body: Mapping[str, Any], heading: str, marks: _Marks) -> Item:
+    """Returns an item without lines and links, which are yet to come."""
+    return Item(
+        provider=body["provider"],
+        project=body["project"],
+        heading=heading,
+        short_marks=marks.short,
+        marks=marks.line,
+        lines=[],
+        links={},
+        time=body["time"],
+        is_security=bool(body.get("cve")),
+    )
+
+
+def _item_of_release(body: Mapping[str, Any], *, is_alone: bool) -> Item:
+    limit = 64 * KIB if is_alone else _DIGESTED_NOTE
+    lines = _note_lines(body.get("note", {}), body.get("version", ""), limit)
+    marks = _release_marks(body, is_breaking=says_breaking(line.text for line in lines))
+    if is_alone and not lines:
+        words = "Released on {}, without a note."
+        if body.get("is_updated"):
+            words = "Published again; it was first released on {}."
+        lines = [Line("", [Run(words.format(body["time"][:10]))])]
+    item = _base_item(body, f"{body['project']} {body['version']}", marks)
+    return dataclasses.replace(item, lines=lines)
+
+
+def _item_of_report(body: Mapping[str, Any]) -> Item:
+    """Returns the item of a report, or of advice; it may be of no project."""
+    body = {"provider": "", "project": "", **body}
+    item = _base_item(body, body["heading"], _Marks((), Line("", ())))
+    lines = [Line("item", [Run(without_controls(line))]) for line in body["lines"]]
+    return dataclasses.replace(item, lines=lines)
+
+
+def _item_of_failing_destination(body: Mapping[str, Any]) -> Item:
+    body = {**body, "provider": body["kind"], "project": body["destination"]}
+    kind = KINDS[body["kind"]].title
+    heading = (
+        f"The destination {body['destination']} ({kind}) has failed since {body['since'][:10]}"
+    )
+    item = _base_item(body, heading, _release_marks(body, is_breaking=False))
+    lines = [Line("", [Run(f"The last error: {body['error']}")])]
+    return dataclasses.replace(item, lines=lines)
+
+
+def _item_of_notice(body: Mapping[str, Any], event_kind: str) -> Item:
+    """Returns the item of what has happened to a project."""
+    notice, words = _NOTICES.get(event_kind, (f": {body.get('text', '')}", ""))
+    provider = body["provider"]
+    if provider in PROVIDERS:
+        provider = PROVIDERS[provider].title
+    heading = f"{body['project']} ({provider}){notice}"
+    item = _base_item(body, heading, _release_marks(body, is_breaking=False))
+    error = body.get("error", "")
+    text = words + error if words and error else "See the project's page for more."
+    return dataclasses.replace(item, lines=[Line("", [Run(text)])])
+
+
+def _with_own_lines(lines: Sequence[Line], body: Mapping[str, Any]) -> list[Line]:
+    """Returns an item's lines with what the account runs and has noted, below a heading that begins them."""
+    own = [
+        Line("", [Run(installed_words(installation))])
+        for installation in body.get("installed", ())[:_INSTALLED_SHOWN]
+    ]
+    if note := " ".join(body.get("project_note", "").split()):
+        own.append(Line("", [Run("Your note: ", is_bold=True), Run(shortened(note, 300))]))
+    if not own:
+        return list(lines)
+    above = 1 if lines and lines[0].kind == "heading" else 0
+    below = lines[above:]
+    if below:
+        own.append(Line("", []))
+    return [*lines[:above], *own, *below]
 
 
 def _topic_of(delivery: Delivery) -> str:
@@ -20743,18 +20815,18 @@ class Message(Value):
 
     @functools.cached_property
     def items(self) -> list[Item]:
-        """Newest first, those of a project together, projects with security fixes on top."""
-        by_project: dict[tuple[str, str], list[Item]] = {}
-        found = (
-            item_of(delivery, self.service.base_url, not self.is_digest)
+        """The items stand newest first, those of a project together, projects with security fixes on top."""
+        by_project = dict[tuple[str, str], list[Item]]()
+        items = [
+            item_of(delivery, self.service.base_url, is_alone=not self.is_digest)
             for delivery in reversed(self.batch)
-        )
-        for item in sorted(found, key=lambda one: one.time, reverse=True):
+        ]
+        for item in sorted(items, key=lambda item: item.time, reverse=True):
             by_project.setdefault((item.provider, item.project), []).append(item)
         groups = sorted(
             by_project.values(), key=lambda group: not any(item.is_security for item in group)
         )
-        return [item for group in groups for item in group]
+        return list(itertools.chain.from_iterable(groups))
 
     @property
     def is_digest(self) -> bool:
@@ -20792,7 +20864,7 @@ class Message(Value):
 
     @property
     def link(self) -> str:
-        """What a push opens: the page of its only project here, or the release; of several projects all."""
+        """A push opens the page of its only project here, or the release; of several projects all."""
         pages = {next(reversed(item.links.values()), "") for item in self.items}
         return pages.pop() if len(pages) == 1 else self.service.base_url
 
@@ -20808,7 +20880,7 @@ def json_bytes(value: Any) -> int:
 
 
 def shortened(text: str, room: int) -> str:
-    """As much of the text as there is room for, cut at a space if possible, with an ellipsis."""
+    """Returns as much of a text as there is room for, cut at a space if possible, with an ellipsis."""
     if len(text) <= room:
         return text
     cut = text[: max(room - 1, 0)]
@@ -20822,7 +20894,10 @@ _PUSH_NOTE, _CHAT_NOTE, _MAIL_NOTE = 300, 700, 4000  # characters of a note that
 
 
 class Markup(Value):
-    """How a service writes text. ``escape`` and ``code`` make any text harmless; others get escaped text."""
+    """A markup is how a service writes text.
+
+    ``escape`` and ``code`` make any text harmless; others get escaped text.
+    """
 
     escape: Callable[[str], str] = str
     start: Callable[[str], str] = str  # does so with what is markup where a line begins
@@ -20834,7 +20909,7 @@ class Markup(Value):
     bullet: str = "- "
     has_links: bool = True  # an item's; else those are shown elsewhere
 
-    def run(self, run: Run, is_bold: bool = False) -> str:
+    def run(self, run: Run, *, is_bold: bool = False) -> str:
         core = run.text.strip()
         if not core:
             return " "
@@ -20847,63 +20922,74 @@ class Markup(Value):
         return before + text + after
 
     def line(self, line: Line) -> str:
-        runs = [
-            self.run(
-                run._replace(is_code=run.is_code or line.kind == "code"), line.kind == "heading"
-            )
-            for run in line.runs
-        ]
-        return (self.bullet if line.kind == "item" else "") + self.start("".join(runs))
+        text = ""
+        for run in line.runs:
+            is_code = run.is_code or line.kind == "code"
+            text += self.run(run._replace(is_code=is_code), is_bold=line.kind == "heading")
+        bullet = self.bullet if line.kind == "item" else ""
+        return bullet + self.start(text)
 
 
 def truncate_lines(item: Item, room: int) -> list[Line]:
-    """The first lines, of so many characters; what is cut is text, before any markup is made of it.
+    """Returns the first lines of an item, of so many characters; markup is made of what is left.
 
     A line that does not fit is cut, with an ellipsis. A list is cut between two of its lines, if one fits,
     and says how many more there are.
     """
     if room <= 0:
         return []
-    kept = list[Line]()
+    lines = list[Line]()
     for line in item.lines:
-        if item.is_report and kept and len(line.text) > room:
+        is_too_long = len(line.text) > room
+        if is_too_long and item.is_report and lines:
             break
-        for at, run in enumerate(line.runs):
-            if len(run.text) > room:
-                last = run._replace(text=shortened(run.text, room)) if room > 3 else Run("…")
-                kept.append(Line(line.kind, [*line.runs[:at], last]))
-                return kept + _count_of_more(item, kept)
-            room -= len(run.text)
-        room -= 1
-        kept.append(line)
-    return kept + _count_of_more(item, kept)
+        if is_too_long and line.runs:
+            lines.append(_cut_line(line, room))
+            break
+        lines.append(line)
+        room -= len(line.text) + 1
+    hidden = len(item.lines) - len(lines)
+    if item.is_report and hidden:
+        lines.append(Line("item", [Run(f"and {hidden} more")]))
+    return lines
 
 
-def _count_of_more(item: Item, kept: Sequence[Line]) -> list[Line]:
-    """A line that says how many are left out of a list; of a note none is needed."""
-    count = len(item.lines) - len(kept)
-    return [Line("item", [Run(f"and {count} more")])] if item.is_report and count else []
+def _cut_line(line: Line, room: int) -> Line:
+    """Returns a line cut to so many characters."""
+    runs = list[Run]()
+    for run in line.runs:
+        if len(run.text) > room:
+            runs.append(run._replace(text=shortened(run.text, room)) if room > 3 else Run("…"))
+            break
+        runs.append(run)
+        room -= len(run.text)
+    return Line(line.kind, runs)
 
 
-def _block(item: Item, markup: Markup, note: int, has_title: bool, is_digest: bool) -> str:
-    """An item with so much of its note, under its heading where that is not shown elsewhere."""
-    head = markup.escape(shortened(item.heading, 250))
-    links = list(item.links.items()) if markup.link and markup.has_links else []
-    if markup.link and item.url and not has_title:
-        head = markup.link(head, item.url)
-        links = links[1:]
-    top = [] if has_title else [markup.bold(head)]
+def _block(item: Item, markup: Markup, note: int, *, has_title: bool, is_digest: bool) -> str:
+    """Returns an item with so much of its note, under its heading where that is not shown elsewhere."""
+    top = list[str]()
+    links = list(item.links.items()) if markup.has_links else []
+    if not has_title:
+        heading = markup.escape(shortened(item.heading, 250))
+        if markup.link and item.url:
+            heading = markup.link(heading, item.url)
+            links = links[1:]
+        top.append(markup.bold(heading))
     if item.marks.runs and (item.is_security or not has_title):
         top.append(markup.line(item.marks))
     body = [markup.line(line) for line in truncate_lines(item, note)]
-    ends = (
-        [" · ".join(itertools.starmap(markup.link, links))] if markup.link and not is_digest else []
-    )
-    parts = [[*top, *body], ends]
+    parts = [[*top, *body]]
+    if markup.link and not is_digest:
+        parts.append([" · ".join(itertools.starmap(markup.link, links))])
     return (markup.line_end * 2).join(markup.line_end.join(part) for part in parts if any(part))
 
 
 _SHORTEST_NOTE = 40  # characters; less of a note says nothing
+_TITLE_ROOM = 150  # of the title of a digest, and of the words on what it leaves out
+
+
+_BETWEEN = 2  # characters that stand between two items
 
 
 class Room(NamedTuple):
@@ -20914,45 +21000,71 @@ class Room(NamedTuple):
     most: int = sys.maxsize
 
 
+class _Short(NamedTuple, Generic[_Block]):
+    """An item in its short size."""
+
+    item: Item
+    block: _Block
+    needed: int  # the room that it takes, as the service counts
+
+
+def _short_blocks(
+    items: Iterable[Item],
+    make: Callable[[Item, int], _Block],
+    size: Callable[[_Block], int],
+    room: Room,
+) -> tuple[list[_Short[_Block]], list[Item]]:
+    """Returns ``(the items that fit in their short size, those that do not)``."""
+    short = list[_Short[_Block]]()
+    left_out = list[Item]()
+    room_left = room.limit
+    for item in items:
+        block = make(item, 0)
+        needed = size(block) + _BETWEEN
+        if needed <= min(room_left, room.each) and len(short) < room.most:
+            short.append(_Short(item, block, needed))
+            room_left -= needed
+        else:
+            left_out.append(item)
+    return short, left_out
+
+
 def _fitted(
     message: Message,
     make: Callable[[Item, int], _Block],
     size: Callable[[_Block], int],
     room: Room,
+    *,
     note: int,
 ) -> tuple[list[_Block], str]:
-    """What ``make`` makes of each item, with as much of its note as there is room, and words on items left out.
+    """Returns what ``make`` makes of each item, with as much of its note as fits, and words on those left out.
 
     ``note``: characters of a note at most; in a digest a quarter of it. An item has two sizes: short, which
     is its heading, and full. As many as fit are shown short; the room that is left is for their notes, to
     each an equal share.
     """
-    short, left, fixes = list[tuple[Item, _Block, int]](), room.limit, 0
-    for item in message.items:
-        block = make(item, 0)
-        needed = size(block) + 2
-        if needed <= min(left, room.each) and len(short) < room.most:
-            short.append((item, block, needed))
-            left -= needed
-        elif item.is_security and not item.is_report:  # what a report tells of is not fixed
-            fixes += 1
+    short, left_out = _short_blocks(message.items, make, size, room)
+    room_left = room.limit - sum(needed for _, _, needed in short)
     blocks = list[_Block]()
-    for place, (item, block, needed) in enumerate(short):
-        share = min(needed + left // (len(short) - place), room.each)
+    for index, (item, block, needed) in enumerate(short):
+        share = min(needed + room_left // (len(short) - index), room.each)
         longest = note // 4 if message.is_digest else note
         if item.is_report:
             longest = min(room.limit, room.each)
-        full = (
-            _with_note(item, block, longest, share=share, make=make, size=size)
-            if share - needed > 2
-            else block
-        )
-        left -= size(full) + 2 - needed
+        full = block
+        if share - needed > _BETWEEN:
+            full = _with_note(item, block, longest, share=share, make=make, size=size)
+        room_left -= size(full) + _BETWEEN - needed
         blocks.append(full)
-    rest = len(message.items) - len(short)
-    if not rest:
-        return blocks, ""
-    return blocks, f"… and {rest:,} more" + (f", {fixes:,} with security fixes" if fixes else "")
+    return blocks, _words_on_hidden(left_out)
+
+
+def _words_on_hidden(items: Sequence[Item]) -> str:
+    if not items:
+        return ""
+    words = f"… and {len(items):,} more"
+    fixes = sum(1 for item in items if item.is_security and not item.is_report)
+    return f"{words}, {fixes:,} with security fixes" if fixes else words
 
 
 def _with_note(
@@ -20964,18 +21076,18 @@ def _with_note(
     make: Callable[[Item, int], _Block],
     size: Callable[[_Block], int],
 ) -> _Block:
-    """An item with so many characters of its note, or as many as its share of the room has."""
+    """Returns an item with so many characters of its note, or as many as its share of the room has."""
     if share - size(short) < _SHORTEST_NOTE:
         return short
-    note = min(note, share)
+    room = min(note, share)
     for _ in range(4):
-        block = make(item, note)
-        excess = size(block) + 2 - share
+        block = make(item, room)
+        excess = size(block) + _BETWEEN - share
         if excess <= 0:
             return block
         # Markup takes more than its text; what is cut is text.
-        note = int(note * max(share - size(short), 0) / (size(block) - size(short) + 1) * 0.95)
-        if note < _SHORTEST_NOTE:
+        room = int(room * max(share - size(short), 0) / (size(block) - size(short) + 1) * 0.95)
+        if room < _SHORTEST_NOTE:
             break
     return short
 
@@ -20984,36 +21096,48 @@ def blocks_of(
     message: Message,
     markup: Markup,
     limit: int,
+    *,
     note: int = _CHAT_NOTE,
     most: int = sys.maxsize,
     each: int = sys.maxsize,
     has_title: bool = False,
 ) -> list[str]:
-    """A block for each item, under a title in a digest. ``has_title``: the service shows that elsewhere."""
-    blocks, rest = _fitted(
-        message,
-        lambda item, room: _block(
-            item, markup, room, has_title and not message.is_digest, message.is_digest
-        ),
-        markup.size,
-        Room(limit - 150 - len(message.link), each, most),
-        note,
-    )
-    title = markup.bold(markup.escape(message.title)) if message.is_digest and not has_title else ""
-    ends = [markup.escape(rest)]
-    if message.is_digest and message.link and markup.has_links:
-        ends.append(markup.link(message.link_words, message.link) if markup.link else "")
-    return list(filter(None, [title, *blocks, *ends]))
+    """Returns a block for each item, under a title in a digest.
+
+    ``has_title``: the service shows that elsewhere.
+    """
+    is_digest = message.is_digest
+
+    def make(item: Item, room: int) -> str:
+        is_titled = has_title and not is_digest
+        return _block(item, markup, room, has_title=is_titled, is_digest=is_digest)
+
+    room = Room(limit - _TITLE_ROOM - len(message.link), each, most)
+    blocks, ends = _fitted(message, make, markup.size, room, note=note)
+    if is_digest and not has_title:
+        blocks.insert(0, markup.bold(markup.escape(message.title)))
+    blocks.append(markup.escape(ends))
+    if is_digest and message.link and markup.link and markup.has_links:
+        blocks.append(markup.link(message.link_words, message.link))
+    return list(filter(None, blocks))
 
 
 def text_of(
-    message: Message, markup: Markup, limit: int, note: int = _CHAT_NOTE, has_title: bool = False
+    message: Message,
+    markup: Markup,
+    limit: int,
+    *,
+    note: int = _CHAT_NOTE,
+    has_title: bool = False,
 ) -> str:
-    return "\n\n".join(blocks_of(message, markup, limit, note, has_title=has_title))
+    return "\n\n".join(blocks_of(message, markup, limit, note=note, has_title=has_title))
 
 
 def _escape_markdown(text: str) -> str:
-    """Escapes only what could be markup, since some clients show backslashes; nothing in an address."""
+    """Escapes what could be markup, and nothing else: some clients show backslashes.
+
+    Nothing is escaped in an address.
+    """
     parts = re.split(r"(https?://[^\s<>\[\]()`\\]+)", text)
     parts[::2] = [re.sub(r"([\\`*_\[\]|~])", r"\\\1", part) for part in parts[::2]]
     return "".join(parts)
@@ -21026,12 +21150,12 @@ def _escape_start(text: str) -> str:
 
 
 def _markdown_code(escape: Callable[[str], str]) -> Callable[[str], str]:
-    """Of a text in which something could end it, or be read in it, there is no code."""
+    """Returns how text is shown as code; what could end that, or be read in it, is shown as text."""
     return lambda text: escape(text) if re.search(r"[`<>&@\]\\\n]", text) else f"`{text}`"
 
 
 def _markdown_link(text: str, url: str) -> str:
-    """Not of an address, which Discord shows as it stands then."""
+    """Returns a link; of an address just that, since Discord shows one as it stands."""
     return text if re.match("https?:", text) else f"[{text}]({url})"
 
 
@@ -21042,7 +21166,13 @@ def _html_link(text: str, url: str) -> str:
 def _markdown(
     escape: Callable[[str], str], start: Callable[[str], str] = _escape_start, bold: str = "**{}**"
 ) -> Markup:
-    return Markup(escape, start, bold.format, _markdown_code(escape), _markdown_link)
+    return Markup(
+        escape=escape,
+        start=start,
+        bold=bold.format,
+        code=_markdown_code(escape),
+        link=_markdown_link,
+    )
 
 
 _escape_entities = functools.partial(html.escape, quote=False)
@@ -21050,20 +21180,18 @@ _escape_entities = functools.partial(html.escape, quote=False)
 _NO_MENTION = {ord("@"): "@\u200b"}
 _NO_HTML = {ord("&"): "&amp;", ord("<"): "&lt;"}
 _SLACK = Markup(
-    _escape_entities,
-    str,
-    lambda text: f"*{text.replace('*', '')}*" if text.strip("*") else text,
-    _markdown_code(_escape_entities),
-    lambda text, url: f"<{url}|{text}>",
-    json_bytes,
+    escape=_escape_entities,
+    bold=lambda text: f"*{text.replace('*', '')}*" if text.strip("*") else text,
+    code=_markdown_code(_escape_entities),
+    link=lambda text, url: f"<{url}|{text}>",
+    size=json_bytes,
     bullet="• ",
 )
 _TELEGRAM = Markup(
-    lambda text: _escape_entities(text).translate(_NO_MENTION),
-    str,
-    "<b>{}</b>".format,
-    lambda text: f"<code>{_escape_entities(text).translate(_NO_MENTION)}</code>",
-    _html_link,
+    escape=lambda text: _escape_entities(text).translate(_NO_MENTION),
+    bold="<b>{}</b>".format,
+    code=lambda text: f"<code>{_escape_entities(text).translate(_NO_MENTION)}</code>",
+    link=_html_link,
     bullet="• ",
 )
 _DISCORD = _markdown(lambda text: _escape_markdown(text).replace("<", "\\<"))
@@ -21071,19 +21199,18 @@ _MATTERMOST = _markdown(lambda text: _escape_markdown(text).translate(_NO_MENTIO
 # Not every version has escapes, so what would make a link or a mention is broken up instead.
 _ROCKETCHAT = _markdown(
     lambda text: text.replace("](", "]\u200b(").replace("<", "<\u200b").translate(_NO_MENTION),
-    str,
-    "*{}*",
+    start=str,
+    bold="*{}*",
 )
 # Two blanks end a line.
 _GOTIFY = dataclasses.replace(_DISCORD, size=json_bytes, line_end="  \n")
 _NTFY = dataclasses.replace(_GOTIFY, has_links=False)
 _HTML = Markup(
-    html.escape,
-    str,
-    "<b>{}</b>".format,
-    lambda text: f"<code>{html.escape(text)}</code>",
-    _html_link,
-    json_bytes,
+    escape=html.escape,
+    bold="<b>{}</b>".format,
+    code=lambda text: f"<code>{html.escape(text)}</code>",
+    link=_html_link,
+    size=json_bytes,
     bullet="• ",
 )
 _FEW_TAGS = dataclasses.replace(_HTML, code=None)
@@ -21093,7 +21220,7 @@ _PLAIN = Markup(
 
 
 def template_values(body: Mapping[str, Any], url: str) -> dict[str, str]:
-    """The variables of templates, from the standard body of an event."""
+    """Returns the variables of templates, from the standard body of an event."""
     note, account = body.get("note", {}), body.get("account", {})
     values = {
         name: body.get(name, "")
@@ -21122,24 +21249,26 @@ _TEMPLATE = re.compile(r"(\{\{|\}\}|\{(?:" + "|".join(TEMPLATE_NAMES) + r")\})")
 
 
 def fill(template: str, values: Mapping[str, str], at_most: int) -> str:
-    """At most ``at_most`` characters of the template with each ``{name}`` replaced, in one pass: what a value
-    holds is not read again. Never ``str.format``: it walks attributes and pads to any width."""
+    """Returns at most ``at_most`` characters of the template with each ``{name}`` replaced.
+
+    What a value holds is not read again. Never ``str.format``: it walks attributes and pads to any width.
+    """
     replaced = {"{{": "{", "}}": "}", **{f"{{{name}}}": value for name, value in values.items()}}
     parts = (replaced.get(part, part) for part in _TEMPLATE.split(template))
     return "".join(itertools.islice(itertools.chain.from_iterable(parts), at_most))
 
 
 def notification_body(settings: Mapping[str, Any], body: Mapping[str, Any], url: str) -> bytes:
-    """What a webhook is sent: the standard body, or its custom fields. Compact JSON in UTF-8."""
-    body = {
-        name: value for name, value in body.items() if name not in FOR_PEOPLE
-    }  # beyond the contract
-    if settings["fields"]:
-        values, filled = template_values(body, url), dict[str, str]()
-        for name, template in settings["fields"].items():
-            filled[name] = fill(template, values, FILLED_LIMIT - sum(map(len, filled.values())))
-        body = filled
-    return compact_json(body).encode("utf-8", "replace")
+    """Returns what a webhook is sent: the standard body or its custom fields, as compact JSON in UTF-8."""
+    standard = {name: value for name, value in body.items() if name not in FOR_PEOPLE}
+    if not settings["fields"]:
+        return compact_json(standard).encode("utf-8", "replace")
+    values = template_values(standard, url)
+    filled = dict[str, str]()
+    for name, template in settings["fields"].items():
+        room = FILLED_LIMIT - sum(map(len, filled.values()))
+        filled[name] = fill(template, values, room)
+    return compact_json(filled).encode("utf-8", "replace")
 
 
 def _json_request(
@@ -21159,40 +21288,40 @@ def _json_request(
 
 
 def _webhook(message: Message) -> Request:
-    """The signed request of one attempt. After a reset the previous secret signs too, until it expires. Our
-    own header has room for one signature, and a receiver may know either secret: a retry swaps the two."""
-    delivery, brand, moment = message.batch[0], message.service.brand, int(message.now)
+    """Returns the signed request of one attempt.
+
+    After a reset the previous secret signs too, until it expires. Our own header has room for one signature,
+    and a receiver may know either secret: a retry swaps the two.
+    """
+    delivery = message.batch[0]
     destination = delivery.destination
+    moment = int(message.now)
     body = notification_body(destination.settings, delivery.body, delivery.url)
     keys = [destination.secret]
     if destination.previous_secret and message.now < (destination.previous_until or 0.0):
         keys.insert(1 - delivery.attempts % 2, destination.previous_secret)
-    ours = {
-        f"X-{brand}-Signature{end}": signature(key, moment, body)
-        for key, end in zip(keys, ("", "-2"))
+    brand = message.service.brand
+    headers = {
+        **destination.settings["headers"],
+        "Content-Type": "application/json",
+        "User-Agent": USER_AGENT,
+        f"X-{brand}-Timestamp": str(moment),
     }
-    return Request(
-        destination.settings["url"],
-        {
-            **destination.settings["headers"],
-            "Content-Type": "application/json",
-            "User-Agent": USER_AGENT,
-            f"X-{brand}-Timestamp": str(moment),
-            **ours,
-            "webhook-id": message.id,
-            "webhook-timestamp": str(moment),
-            "webhook-signature": " ".join(
-                standard_signature(key, message.id, moment, body) for key in keys
-            ),
-        },
-        "POST",
-        body,
+    for key, ending in zip(keys, ("", "-2")):
+        headers[f"X-{brand}-Signature{ending}"] = signature(key, moment, body)
+    headers["webhook-id"] = message.id
+    headers["webhook-timestamp"] = str(moment)
+    headers["webhook-signature"] = " ".join(
+        standard_signature(key, message.id, moment, body) for key in keys
     )
+    return Request(destination.settings["url"], headers, "POST", body)
 
 
 def _slack(message: Message) -> Request:
-    """https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks and
-    https://docs.slack.dev/reference/methods/chat.postMessage; 3,000 characters a section, 12,000 in all."""
+    """https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
+
+    https://docs.slack.dev/reference/methods/chat.postMessage; 3,000 characters a section, 12,000 in all.
+    """
     blocks = [
         {"type": "section", "text": {"type": "mrkdwn", "text": block, "verbatim": True}}
         for block in blocks_of(message, _SLACK, 10_000, most=45, each=2900)
@@ -21254,34 +21383,36 @@ def _hangouts_chat(message: Message) -> Request:
     )
 
 
+def _card_run(run: Run, line_kind: str) -> dict[str, Any]:
+    shown: dict[str, Any] = {"type": "TextRun", "text": run.text}
+    if run.is_bold or line_kind == "heading":
+        shown["weight"] = "bolder"
+    if run.is_code or line_kind == "code":
+        shown["fontType"] = "monospace"
+    if run.href:
+        shown["selectAction"] = {"type": "Action.OpenUrl", "url": run.href}
+    return shown
+
+
 def _card_line(line: Line) -> dict[str, Any]:
-    """A line on an Adaptive Card: runs of text need no escapes, on which Teams' clients differ."""
+    """Returns a line on an Adaptive Card: runs of text need no escapes, on which Teams' clients differ."""
     runs = [Run("• "), *line.runs] if line.kind == "item" else line.runs
     return {
         "type": "RichTextBlock",
         "spacing": "small",
-        "inlines": [
-            {"type": "TextRun", "text": run.text}
-            | ({"weight": "bolder"} if run.is_bold or line.kind == "heading" else {})
-            | ({"fontType": "monospace"} if run.is_code or line.kind == "code" else {})
-            | ({"selectAction": {"type": "Action.OpenUrl", "url": run.href}} if run.href else {})
-            for run in runs
-        ],
+        "inlines": [_card_run(run, line.kind) for run in runs],
     }
 
 
 def _card_elements(item: Item, note: int) -> list[dict[str, Any]]:
     links = [Run(f"{name}  ", href=url) for name, url in item.links.items()]
-    elements = [
-        _card_line(line)
-        for line in (
-            Line("heading", [Run(shortened(item.heading, 250))]),
-            item.marks,
-            *truncate_lines(item, note),
-            Line("", links),
-        )
-        if line.runs
+    lines = [
+        Line("heading", [Run(shortened(item.heading, 250))]),
+        item.marks,
+        *truncate_lines(item, note),
+        Line("", links),
     ]
+    elements = [_card_line(line) for line in lines if line.runs]
     elements[0]["separator"] = True
     if item.is_security:
         elements[0]["inlines"][0]["color"] = "attention"
@@ -21289,17 +21420,21 @@ def _card_elements(item: Item, note: int) -> list[dict[str, Any]]:
 
 
 def _microsoft_teams(message: Message) -> Request:
-    """https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/connectors-using: an
-    Adaptive Card, 28 KB."""
-    blocks, rest = _fitted(message, _card_elements, json_bytes, Room(18_000), _CHAT_NOTE)
-    ends = [Run(f"{rest}  ")] if rest else []
+    """https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/connectors-using
+
+    An Adaptive Card, 28 KB.
+    """
+    blocks, hidden = _fitted(message, _card_elements, json_bytes, Room(18_000), note=_CHAT_NOTE)
+    elements = list(itertools.chain.from_iterable(blocks))
+    ends = list[Run]()
+    if hidden:
+        ends.append(Run(f"{hidden}  "))
     if message.is_digest:
-        blocks.insert(0, [_card_line(Line("heading", [Run(message.title)]))])
-        ends += [Run(message.link_words, href=message.link)] if message.link else []
-    elements = [
-        *itertools.chain.from_iterable(blocks),
-        *([_card_line(Line("", ends))] if ends else []),
-    ]
+        elements.insert(0, _card_line(Line("heading", [Run(message.title)])))
+        if message.link:
+            ends.append(Run(message.link_words, href=message.link))
+    if ends:
+        elements.append(_card_line(Line("", ends)))
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",
@@ -21323,16 +21458,18 @@ def _microsoft_teams(message: Message) -> Request:
     )
 
 
-def _plain_hook(markup: Markup, limit: int, **others: Any) -> Callable[[Message], Request]:
-    """How a service is sent one text in its own Markdown."""
+def _plain_hook(markup: Markup, limit: int, **members: Any) -> Callable[[Message], Request]:
+    """Returns what sends a service one text in its own Markdown, with these members beside it."""
     return lambda message: _json_request(
-        message.settings["url"], {"text": text_of(message, markup, limit), **others}
+        message.settings["url"], {"text": text_of(message, markup, limit), **members}
     )
 
 
 def _matrix(message: Message) -> Request:
-    """https://spec.matrix.org/latest/client-server-api/#put_matrixclientv3roomsroomidsendeventtypetxnid:
-    64 KiB. The transaction's id stays, so that the homeserver recognizes a duplicate."""
+    """https://spec.matrix.org/latest/client-server-api/#put_matrixclientv3roomsroomidsendeventtypetxnid
+
+    64 KiB. The transaction's id stays, so that the homeserver recognizes a duplicate.
+    """
     settings = message.settings
     room = quote(settings["internal_room_id"], safe="")
     return _json_request(
@@ -21350,22 +21487,24 @@ def _matrix(message: Message) -> Request:
 
 
 def _push(message: Message, markup: Markup, limit: int, urgent: int) -> dict[str, Any]:
-    """What goes to a telephone. ``urgent``: the least priority of security fixes."""
+    """Returns what goes to a telephone; ``urgent``: the least priority of security fixes."""
     priority = int(message.settings["priority"])
     return {
         "title": shortened(message.title, 250),
-        "message": text_of(message, markup, limit, _PUSH_NOTE, has_title=True),
+        "message": text_of(message, markup, limit, note=_PUSH_NOTE, has_title=True),
         "priority": max(priority, urgent) if message.is_security else priority,
     }
 
 
 def _ntfy(message: Message) -> Request:
     """https://docs.ntfy.sh/publish/#publish-as-json: 4,096 bytes of text, 8,192 of all; links are buttons."""
-    settings, token = message.settings, message.settings["token"]
-    basic = base64.b64encode(token.encode()).decode()
-    headers = (
-        {"Authorization": f"Basic {basic}" if ":" in token else f"Bearer {token}"} if token else {}
-    )
+    settings = message.settings
+    token = settings["token"]
+    headers = dict[str, str]()
+    if ":" in token:
+        headers["Authorization"] = f"Basic {base64.b64encode(token.encode()).decode()}"
+    elif token:
+        headers["Authorization"] = f"Bearer {token}"
     content = {
         "topic": settings["topic"],
         **_push(message, _NTFY, 3800, urgent=4),
@@ -21415,7 +21554,7 @@ def _apprise(message: Message) -> Request:
     content = drop_empty(
         title=shortened(message.title, 250),
         type="warning" if message.is_security else "info",
-        body=text_of(message, _GOTIFY, 8000, _PUSH_NOTE, has_title=True),
+        body=text_of(message, _GOTIFY, 8000, note=_PUSH_NOTE, has_title=True),
         format="markdown",
         urls=message.settings["urls"],
         tag=message.settings["tag"],
@@ -21460,82 +21599,97 @@ _MAIL_LINES = {  # by their kind
 }
 
 
+def _mail_badges(item: Item) -> str:
+    badges = list[str]()
+    for mark in item.short_marks:
+        is_of_fixes = item.is_security and not badges  # which come first
+        colour = "#b3261e" if is_of_fixes else "#525c66"
+        badges.append(_MAIL_BADGE.format(colour, mark.capitalize()))
+    return "".join(badges)
+
+
 def _mail_item(item: Item, note: int) -> str:
-    badges = (
-        _MAIL_BADGE.format(
-            "#b3261e" if item.is_security and not at else "#525c66", text.capitalize()
-        )
-        for at, text in enumerate(item.short_marks)
-    )
     parts = [
         f'<h2 style="margin:0 0 4px;font-size:20px">{html.escape(item.heading)}</h2>',
-        "".join(badges),
+        _mail_badges(item),
     ]
     if item.is_security and item.marks.runs:
         fixes = [run for run in item.marks.runs if not run.text.startswith(" · ")]
         parts.append(f'<p style="margin:4px 0 12px">{_HTML.line(Line("", fixes))}</p>')
-    parts += [
-        _MAIL_LINES[line.kind].format("".join(map(_HTML.run, line.runs)))
-        for line in truncate_lines(item, note)
-    ]
+    for line in truncate_lines(item, note):
+        parts.append(_MAIL_LINES[line.kind].format("".join(map(_HTML.run, line.runs))))
     is_cut = sum(len(line.text) for line in item.lines) > note
-    links = [
-        _MAIL_BUTTON.format(html.escape(url), "Read all" if is_cut else name)
-        if url == item.url
-        else _html_link(name, url)
-        for name, url in item.links.items()
-    ]
-    return _MAIL_CARD.format("\n".join(filter(None, [*parts, "\n".join(links)])))
+    links = list[str]()
+    for name, url in item.links.items():
+        if url == item.url:
+            words = "Read all" if is_cut else name
+            links.append(_MAIL_BUTTON.format(html.escape(url), words))
+        else:
+            links.append(_html_link(name, url))
+    parts.append("\n".join(links))
+    return _MAIL_CARD.format("\n".join(filter(None, parts)))
 
 
-def _mail_parts(message: Message) -> tuple[str, str]:
-    """The text and the HTML; a digest begins with a list of what it has."""
-    texts, rest = _fitted(
-        message,
-        lambda item, note: _block(item, _PLAIN, note, False, False),
-        json_bytes,
-        Room(500_000),
-        _MAIL_NOTE,
-    )
-    cards, others = _fitted(message, _mail_item, json_bytes, Room(500_000), _MAIL_NOTE)
+def _mail_text(message: Message, footer: Line) -> str:
+    """Returns a mail as plain text; a digest begins with a list of what it has."""
+
+    def make(item: Item, note: int) -> str:
+        return _block(item, _PLAIN, note, has_title=False, is_digest=False)
+
+    texts, hidden = _fitted(message, make, json_bytes, Room(500_000), note=_MAIL_NOTE)
     if message.is_digest:
-        titles = [item.title for item in message.items]
-        items = "\n".join(f"<li>{html.escape(title)}</li>" for title in titles[: len(cards)])
-        texts.insert(
-            0, "\n".join([message.title, "", *(f"- {title}" for title in titles[: len(texts)])])
+        titles = [f"- {item.title}" for item in message.items[: len(texts)]]
+        texts.insert(0, "\n".join([message.title, "", *titles]))
+    text = "\n\n\n".join(filter(None, [*texts, hidden]))
+    return f"{text}\n\n-- \n{_PLAIN.line(footer)}\n"
+
+
+def _mail_html(message: Message, footer: Line) -> str:
+    """Returns a mail as HTML; a digest begins with a list of what it has."""
+    cards, hidden = _fitted(message, _mail_item, json_bytes, Room(500_000), note=_MAIL_NOTE)
+    if message.is_digest:
+        shown = message.items[: len(cards)]
+        titles = "\n".join(f"<li>{html.escape(item.title)}</li>" for item in shown)
+        head = _MAIL_CARD.format(
+            f'<h1 style="margin:0 0 8px;font-size:20px">{html.escape(message.title)}</h1>\n'
+            f'<ul style="margin:0;padding-left:20px">\n{titles}\n</ul>'
         )
-        cards.insert(
-            0,
-            _MAIL_CARD.format(
-                f'<h1 style="margin:0 0 8px;font-size:20px">{html.escape(message.title)}</h1>\n'
-                f'<ul style="margin:0;padding-left:20px">\n{items}\n</ul>'
-            ),
-        )
-    base, destination = message.service.base_url, message.batch[0].destination
+        cards.insert(0, head)
+    content = "\n".join([*cards, hidden])
+    return _MAIL_PAGE % {"font": _MAIL_FONT, "content": content, "footer": _HTML.line(footer)}
+
+
+def _mail_footer(message: Message) -> Line:
+    destination = message.batch[0].destination
     about = f"You get this as your destination {destination.name} follows these projects."
-    place = _web_address(f"{base}/notifications/{destination.id}")
-    runs = [Run(f"{about} "), Run("Change or stop these mails", href=place)]
-    ends = Line("", runs if place else [Run(about)])
-    page = {"font": _MAIL_FONT, "content": "\n".join([*cards, others]), "footer": _HTML.line(ends)}
-    return "\n\n\n".join(
-        filter(None, [*texts, rest])
-    ) + f"\n\n-- \n{_PLAIN.line(ends)}\n", _MAIL_PAGE % page
+    page = _web_address(f"{message.service.base_url}/notifications/{destination.id}")
+    if not page:
+        return Line("", [Run(about)])
+    return Line("", [Run(f"{about} "), Run("Change or stop these mails", href=page)])
 
 
 def sender_of(settings: Settings) -> str:
-    """The sender of mail, as far as the settings say it; otherwise this machine's name stands in."""
+    """Returns the sender of mail, as far as the settings say it; else this machine's name stands in."""
+    if settings.mail_from:
+        return settings.mail_from
     user = unquote(urlsplit(settings.smtp_url).username or "")
+    if MAIL_ADDRESS.fullmatch(user):
+        return user
     host = urlsplit(settings.base_url).hostname or ""
-    host = socket.gethostname() if not host or parse_address(host) else host
-    host = host if MAIL_ADDRESS.fullmatch(f"releasetrack@{host}") else "localhost"
-    return settings.mail_from or (user if MAIL_ADDRESS.fullmatch(user) else f"releasetrack@{host}")
+    if not host or parse_address(host):
+        host = socket.gethostname()
+    address = f"releasetrack@{host}"
+    return address if MAIL_ADDRESS.fullmatch(address) else "releasetrack@localhost"
 
 
 def _email(message: Message) -> Mail:
-    """Text and HTML: RFC 5322, 2369 (List-Unsubscribe), 2919 (List-Id), 3834 (Auto-Submitted). The Message-ID
-    stays, so that mail programs recognize a duplicate."""
+    """Returns a mail in text and HTML: RFC 5322, 2369 (List-Unsubscribe), 2919 (List-Id), 3834 (Auto-Submitted).
+
+    The Message-ID stays, so that mail programs recognize a duplicate.
+    """
     mail = email.message.EmailMessage(email.policy.SMTP.clone(cte_type="7bit"))
-    sender, base = message.sender, message.service.base_url
+    sender = message.sender
+    base_url = message.service.base_url
     domain = sender.partition("@")[2]
     recipient = message.settings["to"] or message.batch[0].account.email
     if not MAIL_ADDRESS.fullmatch(recipient):
@@ -21553,13 +21707,13 @@ def _email(message: Message) -> Mail:
     mail["Date"] = email.utils.formatdate(message.now)
     mail["Message-ID"] = f"<{message.id}@{domain}>"
     mail["Auto-Submitted"] = "auto-generated"
-    text, page = _mail_parts(message)
-    mail.set_content(text)
-    mail.add_alternative(page, subtype="html")
+    footer = _mail_footer(message)
+    mail.set_content(_mail_text(message, footer))
+    mail.add_alternative(_mail_html(message, footer), subtype="html")
     # Python would encode long words in these headers, and nobody decodes them there.
-    place = f"<{ascii_url(base)}/>,\r\n " if 0 < len(base) < 900 else ""
+    page = f"<{ascii_url(base_url)}/>,\r\n " if 0 < len(base_url) < 900 else ""
     mailto = f"<mailto:{quote(sender, safe='@')}?subject=unsubscribe>"
-    head = f"List-Id: releases <releases.{domain}>\r\nList-Unsubscribe: {place}{mailto}\r\n"
+    head = f"List-Id: releases <releases.{domain}>\r\nList-Unsubscribe: {page}{mailto}\r\n"
     return Mail(sender, recipient, head.encode("ascii") + mail.as_bytes())
 
 
@@ -21570,7 +21724,10 @@ def _members(answer: Answer, *within: str) -> dict[str, Any]:
 
 
 def _says(name: str) -> Callable[[Answer], bool]:
-    """Whether a member of an answer, or its only word, confirms a delivery: a portal answers 200 to all."""
+    """Returns what tells whether a member of an answer, or its only word, confirms a delivery.
+
+    A portal answers 200 to all.
+    """
     return lambda answer: answer.body.strip() == name.encode() or bool(_members(answer).get(name))
 
 
@@ -21579,32 +21736,33 @@ def _is_no_web_page(answer: Answer) -> bool:
 
 
 def _error_text(answer: Answer) -> str:
-    """What a service says about a failure, wherever it says it."""
-    found, words = _members(answer), answer.text()
-    values = [
-        found.get(name)
-        for name in ("errors", "errorDescription", "description", "error", "message")
-    ]
-    values = [value.get("message", value) if isinstance(value, dict) else value for value in values]
-    if said := [value for value in values if value]:
-        words = said[0] if isinstance(said[0], str) else json.dumps(said[0])
-    elif words.lstrip().startswith(("<", "{")):
+    """Returns what a service says about a failure, wherever it says it."""
+    members = _members(answer)
+    words = answer.text()
+    if words.lstrip().startswith(("<", "{")):
         words = ""
+    for name in ("errors", "errorDescription", "description", "error", "message"):
+        value = members.get(name)
+        if isinstance(value, dict):
+            value = value.get("message", value)
+        if value:
+            words = value if isinstance(value, str) else json.dumps(value)
+            break
     return " ".join(without_controls(words).split())
 
 
 def migrated_to(kind: str, answer: Answer) -> str:
-    """The id of the supergroup that a chat of Telegram became; "" else."""
+    """Returns the id of the supergroup that a chat of Telegram became; "" else."""
     is_refused = kind == "telegram" and answer.status == 400
     chat = str(_members(answer, "parameters").get("migrate_to_chat_id")) if is_refused else ""
     return chat if re.fullmatch(r"-[0-9]{1,19}", chat) else ""
 
 
 def wait_requested(answer: Answer, now: float) -> float:
-    """Seconds that a receiver asks to wait: by header, or as Telegram, Discord and Matrix do."""
-    found = _members(answer) | _members(answer, "parameters")  # those are Telegram's
+    """Returns the seconds that a receiver asks to wait: by header, or as Telegram, Discord and Matrix do."""
+    members = _members(answer) | _members(answer, "parameters")  # those are Telegram's
     waits = [retry_after_seconds(answer.headers.get("retry-after"), now)]
-    for value, unit in ((found.get("retry_after"), 1), (found.get("retry_after_ms"), 1000)):
+    for value, unit in ((members.get("retry_after"), 1), (members.get("retry_after_ms"), 1000)):
         if isinstance(value, (int, float)) and 0 < value < 10**12:
             waits.append(min(value / unit, DAY))
     return max(waits)
@@ -21625,7 +21783,7 @@ class SettingField(Value):
 
 
 class Kind(Value):
-    """A kind of destination: its settings, how a message is made for it, and which answers mean success."""
+    """A kind of destination has its settings, makes messages, and knows which answers mean success."""
 
     title: str  # what people call it
     about: str
@@ -21634,13 +21792,15 @@ class Kind(Value):
     fields: tuple[SettingField, ...]
     every: float = 0.0  # least seconds between two messages
     shown: Callable[[Mapping[str, Any]], dict[str, str]] = lambda settings: {}  # in the API's list
-    problem: Callable[[Mapping[str, Any]], Problem | None] = lambda settings: (
-        None
-    )  # of settings together
+    # Of settings together.
+    problem: Callable[[Mapping[str, Any]], Problem | None] = lambda settings: None
 
 
 class Kinds(dict[str, Kind]):
-    """By id. One that only another program on this store has can be neither sent to nor changed here."""
+    """The kinds stand by their ids.
+
+    One that only another program on this store has can be neither sent to nor changed here.
+    """
 
     def __missing__(self, id_: str) -> Kind:
         problem = Problem(
@@ -21660,13 +21820,13 @@ def _matching(pattern: str, shape: str) -> Callable[[str], str]:
 
 
 def _post_address(text: str) -> str:
-    """An address that can be posted to; whether that is allowed is judged where it is known whose it is."""
+    """Returns an address that can be posted to.
+
+    Whether that is allowed is judged where it is known whose it is.
+    """
+    is_plain = len(text) <= 2000 and not re.search(r"[\s\x00-\x1f\x7f]", text)
     with contextlib.suppress(ValueError):
-        if (
-            len(text) <= 2000
-            and not re.search(r"[\s\x00-\x1f\x7f]", text)
-            and urlsplit(text).port != 0
-        ):
+        if is_plain and urlsplit(text).port != 0:
             ascii_url(text)
             return text
     raise ValueError(
@@ -21737,9 +21897,10 @@ _THIRTY_LETTERS = _matching("[A-Za-z0-9]{30}", "30 letters and digits")
 # fmt: off
 KINDS = Kinds({
     "slack": Kind("Slack", "a channel of a Slack workspace", _slack, _says("ok"), (
-        SettingField("url", "from api.slack.com/apps > Incoming Webhooks", _post_address, "", True),
+        SettingField("url", "from api.slack.com/apps > Incoming Webhooks", _post_address,
+                     default="", is_secret=True),
         SettingField("token", "instead of a URL: a bot token, xoxb-..., with the scope chat:write", _matching(
-            r"xox[a-z][.-][A-Za-z0-9.-]{8,300}", "a token such as xoxb-..."), "", True),
+            r"xox[a-z][.-][A-Za-z0-9.-]{8,300}", "a token such as xoxb-..."), default="", is_secret=True),
         SettingField("channel", "the channel's name; with a token its id, C...", _label_text, ""),
         SettingField("team_name", "the workspace's name", _label_text, "")),
         every=1.0, problem=_slack_problem,
@@ -21779,14 +21940,14 @@ KINDS = Kinds({
     "webhook": Kind("Webhook", "a URL of yours that receives signed JSON", _webhook, lambda answer: True, (
         SettingField("url", "where requests are sent", _post_address),
         SettingField("header", "a header of requests, 'Name: value' (repeatable; a change replaces all)",
-                     _header_line, "", True, "headers"),
+                     _header_line, default="", is_secret=True, stored_as="headers"),
         SettingField("field", "a field of the body, NAME=TEMPLATE (repeatable; a change replaces all)",
-                     _field_line, "", False, "fields"))),
+                     _field_line, default="", stored_as="fields"))),
     "ntfy": Kind("ntfy", "a topic of ntfy", _ntfy, _says("id"), (
         SettingField("topic", "the topic you subscribe to in the ntfy app", _matching(
             "[-_A-Za-z0-9]{1,64}", "at most 64 letters, digits, - and _")),
         SettingField("token", "an access token, tk_..., or user:password, if the server requires one",
-                     _matching("[!-~]{1,500}", "a token, or user:password"), "", True),
+                     _matching("[!-~]{1,500}", "a token, or user:password"), default="", is_secret=True),
         SettingField("priority", "1 to 5; security fixes have 4 or more", _matching(
             "[1-5]", "a whole number from 1 to 5"), "3"),
         _server("https://ntfy.sh"))),
@@ -21809,7 +21970,8 @@ KINDS = Kinds({
         lambda answer: answer.status == 200 and _is_no_web_page(answer), (
             _secret_address("where it receives notifications: .../notify/KEY, or .../notify with urls"),
             SettingField("urls", "Apprise addresses, separated by spaces or commas, if there is no KEY",
-                         _matching("[!-~ ]{0,4000}", "addresses such as tgram://token/chat"), "", True),
+                         _matching("[!-~ ]{0,4000}", "addresses such as tgram://token/chat"),
+                         default="", is_secret=True),
             SettingField("tag", "only what its configuration has tagged so", _label_text, ""))),
     "email": Kind("Email", "a mail address", _email, lambda answer: True, (
         SettingField("to", "an address; empty for that of the account", _matching(
@@ -21821,25 +21983,40 @@ _ADDRESS = re.compile(r"(https?://)([^/?#]*@)?([^/?#]*)/?", re.IGNORECASE)
 
 
 def host_only(address: str) -> str:
-    """A web address with all but its host hidden. Any text has such a form."""
+    """Returns a web address with all but its host hidden. Any text has such a form."""
     match = _ADDRESS.match(address)
     return f"{match[1]}{match[3]}/***" if match else "***"
 
 
-def redactor(destination: Destination, kinds: Kinds = KINDS) -> Callable[[str], str]:
-    """A function that masks the destination's secrets in any text: whole, and each long word of them, for a
-    receiver may repeat a part in another spelling."""
-    hidden, given = list[str](), [destination.secret, destination.previous_secret or ""]
-    for field in kinds[destination.kind].fields:
+_WORD_OF_SECRET = 6  # characters, from which on a word of a secret is masked by itself
+_WORD_OF_ADDRESS = 10  # that of an address, whose short folders say nothing
+
+
+def _secrets_of(destination: Destination, kind: Kind) -> Iterator[str]:
+    """Yields a destination's secrets, and "" for each that it does not have."""
+    yield destination.secret
+    yield destination.previous_secret or ""
+    for field in kind.fields:
         if field.is_secret:
             value = destination.settings.get(field.stored_as or field.name, "")
-            given += value.values() if isinstance(value, dict) else [value]
-    for secret in given:
-        least = 6
-        if match := _ADDRESS.match(secret):  # its host may be shown, and short folders say nothing
-            secret, least = (match[2] or "") + secret[match.end() :], 10
-        words = re.split(r"[\s,;:=/@?&]+", secret)
-        hidden += [secret, words[-1], *(word for word in words if len(word) >= least)]
+            yield from value.values() if isinstance(value, dict) else [value]
+
+
+def redactor(destination: Destination, kinds: Kinds = KINDS) -> Callable[[str], str]:
+    """Returns a function that masks the destination's secrets in any text: whole, and each long word of them.
+
+    A receiver may repeat a part in another spelling.
+    """
+    hidden = list[str]()
+    for secret in _secrets_of(destination, kinds[destination.kind]):
+        part = secret
+        least = _WORD_OF_SECRET
+        if match := _ADDRESS.match(secret):  # its host may be shown
+            user = match[2] or ""
+            part = user + secret[match.end() :]
+            least = _WORD_OF_ADDRESS
+        words = re.split(r"[\s,;:=/@?&]+", part)
+        hidden += [part, words[-1], *(word for word in words if len(word) >= least)]
     return masking(*hidden)
 
 
@@ -21885,7 +22062,10 @@ def make_transcript(
 def delivery_error(
     kind_id: str, answer: Answer, redact: Callable[[str], str], kinds: Kinds = KINDS
 ) -> str | None:
-    """Why an answer does not mean that the message was delivered; None if it does. ``redact``: of secrets."""
+    """Returns why an answer does not mean that the message was delivered; None if it does.
+
+    ``redact`` masks secrets.
+    """
     if 200 <= answer.status < 300 and kinds[kind_id].is_accepted(answer):
         return None
     words = "" if kind_id == "webhook" else shortened(redact(_error_text(answer)), 300)

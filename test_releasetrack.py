@@ -1350,7 +1350,6 @@ NOT_PLAIN_YET = {
     "providers",
     "readers",
     "rules",
-    "notifications",
     "forms",
     "pages",
 }
@@ -25276,7 +25275,7 @@ def test_digest_of_long_notes_takes_little_time():
         sizes[item.project] += 1
         return "x" * (20 + min(room, 400))
 
-    rt._fitted(message, make, len, rt.Room(10_000), 700)
+    rt._fitted(message, make, len, rt.Room(10_000), note=700)
     assert max(sizes.values()) <= 3, "two sizes, and one that is cut to the room that is left"
 
 
