@@ -5960,9 +5960,9 @@ class Database:
         while "tracker" in self.workers and time.monotonic() < end and not is_done():
             time.sleep(0.05)
 
-    def write(self, sql: str, values: Values = (), erases: bool = False) -> int:
-        """How many rows one statement has changed, in a transaction of its own."""
-        with self.transaction(erases) as db:
+    def write(self, sql: str, values: Values = (), *, erases: bool = False) -> int:
+        """Returns how many rows one statement has changed, in a transaction of its own."""
+        with self.transaction(erases=erases) as db:
             return db.execute(sql, values).rowcount
 
     def require_quota(self, name: str, used: int) -> None:
@@ -5975,7 +5975,7 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(
-        self, erases: bool = False, *, is_durable: bool = True
+        self, *, erases: bool = False, is_durable: bool = True
     ) -> Iterator[sqlite3.Connection]:
         """Make a write, whole or not at all, that is on the disk when the block has ended.
 
@@ -6190,6 +6190,7 @@ class Accounts(_Part):
         email: str,
         name: str,
         password: str,
+        *,
         is_admin: bool,
         zone: str = "UTC",
         as_first: bool = False,
@@ -6276,7 +6277,7 @@ class Accounts(_Part):
         row = self._db.row("SELECT account_id, id, name FROM tag WHERE feed_secret = ?", (secret,))
         return (row["account_id"], Tag(row["id"], row["name"])) if row else None
 
-    def sign_out(self, account_id: str, and_keys: bool) -> None:
+    def sign_out(self, account_id: str, *, and_keys: bool) -> None:
         with self._db.transaction(erases=True) as db:
             db.execute("DELETE FROM session WHERE account_id = ?", (account_id,))
             if and_keys:
@@ -6530,7 +6531,7 @@ class Tags(_Part):
 
 
 class Destinations(_Part):
-    def save(self, destination: Destination, is_new: bool = False) -> Destination:
+    def save(self, destination: Destination, *, is_new: bool = False) -> Destination:
         """Write all of a destination, of one that is not new but its secrets. Raises Invalid when there is
         another of that kind and name, or too many."""
         with self._db.transaction() as db:
@@ -6960,7 +6961,7 @@ class Outbox(_Part):
         )
 
     def claim(
-        self, destination_id: str, limit: int, claimant: str, now: float, ended: float = 0.0
+        self, destination_id: str, limit: int, claimant: str, now: float, *, ended: float = 0.0
     ) -> list[Delivery]:
         """Returns up to so many due deliveries, which the claimant serves now, in the order in which they are sent.
 
@@ -8165,6 +8166,7 @@ class Projects(_Part):
         provider: str,
         key: str,
         name: str,
+        *,
         settings: Mapping[str, Any],
         labels: str = "",
     ) -> tuple[Project, Source]:
@@ -8450,11 +8452,11 @@ class Projects(_Part):
         self,
         account_id: str,
         order: str,
-        is_reversed: bool,
+        *,
+        is_reversed: bool = False,
         provider: str | None = None,
         tag: str | None = None,
         page: int = 1,
-        *,
         text: str | None = None,
         is_failing: bool = False,
         size: int = PAGE_SIZE,
@@ -8517,7 +8519,7 @@ class Projects(_Part):
             yield from self.of_ids(account_id, ids[start : start + PAGE_SIZE])
 
     def search(self, account_id: str, text: str, provider: str | None = None) -> list[Project]:
-        return self.page(account_id, "name", False, provider, text=text, size=sys.maxsize)[0]
+        return self.page(account_id, "name", provider=provider, text=text, size=sys.maxsize)[0]
 
     def providers(self, account_id: str) -> list[str]:
         return [
@@ -8620,10 +8622,10 @@ class Projects(_Part):
     def with_updates(
         self,
         account_id: str,
+        *,
         with_all: bool = True,
         place: str | None = None,
         tag: str | None = None,
-        *,
         is_vulnerable: bool = False,
     ) -> list[Project]:
         """Projects that are behind, the most urgent first, then those unsure; or all that are installed."""
@@ -8708,7 +8710,7 @@ class Projects(_Part):
             ],
         )
 
-    def with_rules(self, source_id: int, is_unjudged: bool = False) -> list[Project]:
+    def with_rules(self, source_id: int, *, is_unjudged: bool = False) -> list[Project]:
         """The projects of a source that have rules; or those whose rules have not judged all of it."""
         return self.of_ids(
             None,
@@ -8816,6 +8818,7 @@ class Releases(_Part):
         project: Project,
         page: int,
         size: int = PAGE_SIZE,
+        *,
         text: str = "",
         is_final: bool = False,
     ) -> ProjectReleasePage:
@@ -8963,6 +8966,7 @@ class Releases(_Part):
         self,
         account_id: str,
         page: int = 1,
+        *,
         provider: str | None = None,
         tag: str | None = None,
         text: str | None = None,
@@ -9073,7 +9077,7 @@ class Releases(_Part):
             self._db.value("SELECT count(*) FROM unread_view WHERE account_id = ?", (account_id,))
         )
 
-    def mark(self, account_id: str, ids: Iterable[int], is_read: bool) -> None:
+    def mark(self, account_id: str, ids: Iterable[int], *, is_read: bool) -> None:
         """Mark releases of an account's projects as read or as unread."""
         values = account_id, compact_json(list(ids))
         if is_read:
@@ -22356,7 +22360,7 @@ class Courier(Worker):
         """
         now = self._clock()
         claimed = self.store.outbox.claim(
-            destination_id, self._BATCH, self._claimant, now, now - RETRY_WINDOW
+            destination_id, self._BATCH, self._claimant, now, ended=now - RETRY_WINDOW
         )
         batches = dict[str, list[Delivery]]()
         for delivery in claimed:
@@ -23278,7 +23282,9 @@ class Inventory(Value):
             )
         ):
             raise Invalid(Problem("name", f"cannot be used: {reason}"))
-        added = self.store.projects.add(account_id, provider.id, key, name, settings, labels)
+        added = self.store.projects.add(
+            account_id, provider.id, key, name, settings=settings, labels=labels
+        )
         if settings.get("exclude_version_regexp"):
             self.compare(account_id, [added[0].id])
         return added
@@ -24202,7 +24208,7 @@ def list_projects(call: Call, provider: str | None = None) -> dict[str, Any]:
     _check_tag(call, query, tag)
     query.check()
     projects, count = call.store.projects.page(
-        call.account_id, order, is_reversed, provider, tag, page
+        call.account_id, order, is_reversed=is_reversed, provider=provider, tag=tag, page=page
     )
     return {
         "projects": [read_project(call, project) for project in projects],
@@ -24471,7 +24477,13 @@ def list_newest(call: Call) -> dict[str, Any]:
     is_unread = query.flag("unread")
     query.check()
     newest, has_more, _ = call.store.releases.latest(
-        call.account_id, page, provider, tag, text, is_security, is_unread=is_unread
+        call.account_id,
+        page,
+        provider=provider,
+        tag=tag,
+        text=text,
+        is_security=is_security,
+        is_unread=is_unread,
     )
     return {"releases": [_newest_json(listed) for listed in newest], "has_more": has_more}
 
@@ -27351,8 +27363,8 @@ class Visit:
                 address,
                 name if is_printable(name) else address,
                 hash_password(secrets.token_urlsafe(32)),
-                False,
-                machine_time_zone(),
+                is_admin=False,
+                zone=machine_time_zone(),
             )
             log.info("account %s: created, as the proxy signs it in", made.id)
 
@@ -28019,7 +28031,14 @@ def releases_page(visit: Visit) -> Page:
 
     is_narrowed = any((text, tag, provider, is_security, is_unread))
     found, has_more, is_cut = store.releases.latest(
-        account_id, number, provider, tag, text, is_security, is_unread=is_unread, size=ROWS
+        account_id,
+        number,
+        provider=provider,
+        tag=tag,
+        text=text,
+        is_security=is_security,
+        is_unread=is_unread,
+        size=ROWS,
     )
     unread, listed = store.releases.unread(account_id), [one.id for one in found if one.is_unread]
     count = f"{unread:,} unread" if unread else ""
@@ -28096,7 +28115,7 @@ def _mark_releases(visit: Visit, change: str) -> None:
     for name in ("read", "unread"):
         ids = (about if word == name else visit.form.text(name)).split(",")
         releases = [int(id_) for id_ in ids if re.fullmatch("[0-9]{1,18}", id_)]
-        store.releases.mark(account_id, releases, name == "read")
+        store.releases.mark(account_id, releases, is_read=name == "read")
     if not _MARK_SHOWN.fullmatch(visit.pressed):
         raise SeeOther(visit.link())
 
@@ -28892,7 +28911,7 @@ def projects_page(visit: Visit) -> Page:
     projects, count = store.projects.page(
         account_id,
         "latest" if order == "updated" else order,
-        bool(reverse),
+        is_reversed=bool(reverse),
         page=number,
         size=ROWS,
         **narrowed,
@@ -30356,7 +30375,7 @@ def _send_latest(visit: Visit, destination: Destination) -> None:
     store, account = visit.store, visit.account
     found = [
         (one, release)
-        for one in store.projects.page(account.id, "latest", False)[0]
+        for one in store.projects.page(account.id, "latest")[0]
         if one.provider in visit.providers and (release := store.releases.newest_wanted(one))
     ]
     if not found:
@@ -30704,7 +30723,7 @@ def account_page(visit: Visit) -> Page:
     def password() -> None:
         visit.confirm_password("old")
         store.accounts.change(account.id, {"password": _new_password(visit, "new")})
-        store.accounts.sign_out(account.id, revokes_keys)
+        store.accounts.sign_out(account.id, and_keys=revokes_keys)
         visit.sign_in(or_404(store.accounts.get(account.id)))
 
     def session_item(session: Session) -> Entry:
@@ -30806,7 +30825,7 @@ def account_page(visit: Visit) -> Page:
                 "buttons": {
                     "leave": Button(
                         "Sign out everywhere",
-                        lambda: store.accounts.sign_out(account.id, revokes_keys),
+                        lambda: store.accounts.sign_out(account.id, and_keys=revokes_keys),
                         "You are signed out everywhere.",
                         "Yes, sign out",
                         "/login",
@@ -30973,7 +30992,12 @@ def accounts_page(visit: Visit) -> Page:
             hashed = _new_password(visit, "password")
         fields.check()
         accounts.add(
-            type_ or "user", address, name, hashed, bool(form.text("admin")), machine_time_zone()
+            type_ or "user",
+            address,
+            name,
+            hashed,
+            is_admin=bool(form.text("admin")),
+            zone=machine_time_zone(),
         )
 
     def remove(account: Account) -> None:
@@ -33539,7 +33563,12 @@ def account_add(run: Invocation, args: argparse.Namespace) -> str:
         raise Invalid(f"the account {args.account} exists already")
     name, password = read_label(args.name or args.account), hash_password(_read_password(args))
     added = accounts.add(
-        args.type, args.account, name, password, args.admin, args.time_zone or machine_time_zone()
+        args.type,
+        args.account,
+        name,
+        password,
+        is_admin=args.admin,
+        zone=args.time_zone or machine_time_zone(),
     )
     return f"account {added.email} created" + (", an administrator" if added.is_admin else "")
 
@@ -33759,7 +33788,7 @@ def updates_(run: Invocation, call: Call, args: argparse.Namespace) -> tuple[Any
     rows, last_rows = list[dict[str, Any]](), list[dict[str, Any]]()
     tag = run.tag_at(args.tag).id if args.tag else None
     projects = run.store.projects.with_updates(
-        call.account_id, args.all, args.place, tag, is_vulnerable=args.vulnerable
+        call.account_id, with_all=args.all, place=args.place, tag=tag, is_vulnerable=args.vulnerable
     )
     for project in projects:
         at_place = project if args.place is None else project.at(args.place)

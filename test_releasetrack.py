@@ -562,7 +562,9 @@ class World:
             rt.Settings(db=self.db, **{"osv_url": "none"} | settings), **(own or {})
         )
         self.store = self.service.store
-        self.account = self.store.accounts.add("user", "me@example.org", "Me", HASHED, True)
+        self.account = self.store.accounts.add(
+            "user", "me@example.org", "Me", HASHED, is_admin=True
+        )
         self.key = self.store.keys.add(self.account.id, "test", ["0.0.0.0/0", "::/0"]).secret
         self.app = webtest.TestApp(self.service.app, extra_environ={"REMOTE_ADDR": "127.0.0.1"})
 
@@ -638,7 +640,9 @@ class World:
         """A project whose source has been checked and has these releases (oldest first)."""
         known, key = rt.name_at(self.service.providers[provider], name)
         rules = settings.pop("exclude_version_regexp", ())
-        project, source = self.store.projects.add(self.account.id, provider, key, known, settings)
+        project, source = self.store.projects.add(
+            self.account.id, provider, key, known, settings=settings
+        )
         self.record(source.id, *releases)
         self.rule_out(project, *rules)
         return project
@@ -738,7 +742,7 @@ class World:
         for name in names or ("o/a",):
             forge.publish(name, "0.1")
             self.projects[name], _ = self.store.projects.add(
-                self.account.id, provider, name, name, {}
+                self.account.id, provider, name, name, settings={}
             )
             self.check(name)
 
@@ -3520,7 +3524,7 @@ WRONG_DATES = """SELECT name, newest_date FROM project JOIN source ON source.id 
 def an_account(
     store: rt.Store, email: str = "me@example.org", is_admin: bool = False
 ) -> rt.Account:
-    return store.accounts.add("user", email, email.partition("@")[0], HASHED, is_admin)
+    return store.accounts.add("user", email, email.partition("@")[0], HASHED, is_admin=is_admin)
 
 
 def a_project(
@@ -3532,7 +3536,7 @@ def a_project(
     **settings: Any,
 ) -> rt.Project:
     """A project whose source has been checked, and is due again at once."""
-    project, source = store.projects.add(account.id, "forge", name, name, settings)
+    project, source = store.projects.add(account.id, "forge", name, name, settings=settings)
     assert store.sources.claim([source.id], "test", NOW)
     assert store.sources.record_check(
         source.id, "test", rt.CheckResult(NOW, after=by_version(releases), events=events)
@@ -3863,7 +3867,7 @@ HOT_QUERIES = {
     "a destination's removal": (False, lambda b: b.store.destinations.remove(b.hook.id)),
     "projects, a page": (
         True,
-        lambda b: b.store.projects.page(b.account.id, "updated", False, "forge", b.tag.id),
+        lambda b: b.store.projects.page(b.account.id, "updated", provider="forge", tag=b.tag.id),
     ),
 }
 
@@ -3897,11 +3901,9 @@ def test_lists_by_newest_release_follow_what_is_recorded(empty_store):
     )
 
     def newest() -> list[str]:
-        return [
-            project.name for project in empty_store.projects.page(account.id, "updated", False)[0]
-        ]
+        return [project.name for project in empty_store.projects.page(account.id, "updated")[0]]
 
-    shared = empty_store.projects.add(other.id, "forge", "b/old", "b/old", {})[0]
+    shared = empty_store.projects.add(other.id, "forge", "b/old", "b/old", settings={})[0]
     assert (
         newest() == ["c/new", "b/old", "a/empty"]
         and shared.source_id == old.source_id
@@ -3949,7 +3951,7 @@ def test_source_that_is_used_has_an_owner_who_uses_it(empty_store, seed):
         provider = chance.choice(list(names))
         name = chance.choice(names[provider])
         with contextlib.suppress(rt.AlreadyTracked):
-            store.projects.add(chance.choice(accounts).id, provider, name, name, {})
+            store.projects.add(chance.choice(accounts).id, provider, name, name, settings={})
 
     def remove() -> None:
         ids = sql(store, "SELECT id FROM project ORDER BY rowid")
@@ -4366,7 +4368,9 @@ def test_changes_by_threads_and_processes_are_all_made(meeting, processes):
 def test_source_claims_longest_due_first_by_provider(empty_store):
     account = an_account(empty_store)
     for number, provider in enumerate(["npm", "forge", "npm", "npm", "forge", "git"]):
-        _, source = empty_store.projects.add(account.id, provider, f"p{number}", f"p{number}", {})
+        _, source = empty_store.projects.add(
+            account.id, provider, f"p{number}", f"p{number}", settings={}
+        )
         assert empty_store.sources.claim([source.id], "test", NOW)
         empty_store.sources.record_check(
             source.id, "test", rt.CheckResult(NOW - number, error="no")
@@ -4883,7 +4887,7 @@ def test_store_of_an_older_form_is_used_as_it_was(tmp_path, forge, name):
             "skipped": "skipped",
         }
         assert [one.id for one in store.outbox.claim("d", 9, "me", NOW)] == ["pending", "retrying"]
-        assert store.projects.add("b", "npm", "x", "x", {})[1].id == 10, (
+        assert store.projects.add("b", "npm", "x", "x", settings={})[1].id == 10, (
             "the id of a source that is gone"
         )
         store.accounts.change("a", {"theme": "dark"})
@@ -5116,7 +5120,7 @@ def test_source_is_missing_after_a_day(tmp_path):
     now = [NOW]
     with contextlib.closing(rt.Store(str(tmp_path / "x.db"), clock=lambda: now[0])) as store:
         account = an_account(store)
-        project, source = store.projects.add(account.id, "forge", "o/r", "o/r", {})
+        project, source = store.projects.add(account.id, "forge", "o/r", "o/r", settings={})
 
         def check(after: float, is_not_found: bool | None) -> tuple[bool, float | None]:
             now[0] += after
@@ -5338,7 +5342,7 @@ def test_account_removal_leaves_nothing_in_any_table(empty_store):
 def test_source_is_removed_with_its_last_project_and_its_check_is_not_recorded(empty_store):
     me, you = an_account(empty_store), an_account(empty_store, "you@example.org")
     mine = a_project(empty_store, me, "acme/app", a_release("1.0", note=rt.Note("t", "m", "u")))
-    yours, _ = empty_store.projects.add(you.id, "forge", "acme/app", "acme/app", {})
+    yours, _ = empty_store.projects.add(you.id, "forge", "acme/app", "acme/app", settings={})
     assert mine.source_id == yours.source_id
     empty_store.projects.remove(mine.id)
     assert empty_store.sources.get(mine.source_id) and empty_store.releases.note(
@@ -5349,7 +5353,7 @@ def test_source_is_removed_with_its_last_project_and_its_check_is_not_recorded(e
     assert not any(
         everything(empty_store)[table] for table in ("source", "release", "note", "project")
     )
-    other = empty_store.projects.add(me.id, "forge", "b/b", "b/b", {})[
+    other = empty_store.projects.add(me.id, "forge", "b/b", "b/b", settings={})[
         0
     ]  # whose source's id must be another
     assert empty_store.sources.claim([other.source_id], "me", NOW)
@@ -5435,7 +5439,7 @@ def test_quota_of_one_account_deletes_no_notes_of_another(tmp_path, caplog):
         store, other = world.store, add_account(world)
         own, shared = world.track("github", "o/own"), world.track("github", "o/shared")
         of_image = world.track("github", "o/app")
-        store.projects.add(other.id, "github", "o/shared", "o/shared", {})
+        store.projects.add(other.id, "github", "o/shared", "o/shared", settings={})
         image = a_project(store, other, "image")
         sql(
             store,
@@ -5458,7 +5462,7 @@ def test_quota_holds_for_accounts_that_share_all_that_they_track(tmp_path):
     with contextlib.closing(World(tmp_path, quota="notes_mib=1")) as world:
         store, other = world.store, add_account(world)
         shared = world.track("github", "o/shared")
-        store.projects.add(other.id, "github", "o/shared", "o/shared", {})
+        store.projects.add(other.id, "github", "o/shared", "o/shared", settings={})
         add_noted_releases(store, shared.source_id, 30, "x" * 100_000)
         store.notes.keep_quota(other.id)
         assert sum(noted(store, shared.source_id).values()) == 1_000_000
@@ -5706,7 +5710,7 @@ def test_restore_refuses_what_is_no_file_and_what_would_run(tmp_path):
 def test_restore_by_hand_beside_an_old_log_is_refused(tmp_path):
     # Review F16: SQLite writes the log of the killed service into the backup, which is then corrupt
     path, copy = tmp_path / "a.db", tmp_path / "copy.db"
-    added = "account = store.accounts.add('user', 'me@example.org', 'Me', 'x', True)"
+    added = "account = store.accounts.add('user', 'me@example.org', 'Me', 'x', is_admin=True)"
     assert (
         with_a_store(
             path,
@@ -5738,7 +5742,7 @@ def test_summary_of_a_source_that_joins_another_is_sent_once(world):
         new_destination(
             store, account.id, "ntfy", "phone", {"server": "http://127.0.0.1:9", "topic": "t"}
         )
-        project, source = store.projects.add(account.id, "github", name, name, {})
+        project, source = store.projects.add(account.id, "github", name, name, settings={})
         sources.append(source)
         assert store.sources.claim([source.id], "me", NOW)
         store.sources.record_check(source.id, "me", rt.CheckResult(NOW + 999))
@@ -9775,7 +9779,9 @@ def test_oci_tags_are_asked_for_their_digests_in_turn(world, listen):
 
     registry = listen(answer)
     settings = rt.Settings(provider=(f"registry=oci:{registry.url}",))
-    project, source = world.store.projects.add(world.account.id, "registry", "o/i", "o/i", {})
+    project, source = world.store.projects.add(
+        world.account.id, "registry", "o/i", "o/i", settings={}
+    )
     installed = [f"{minor}.1" for minor in range(1, 12)]
     runs = tuple(rt.Installation("nas", tag) for tag in installed)
     world.store.projects.update(world.account.id, [project.id], {"installed": runs})
@@ -12352,7 +12358,7 @@ def test_scan_with_track_adds_nothing_that_does_not_exist(world, tmp_path, folde
         "Bild",
     }
     assert all(one["reason"] for one in found if not one["provider"])
-    assert len(world.store.projects.page(world.account.id, "name", False)[0]) == len(added)
+    assert len(world.store.projects.page(world.account.id, "name")[0]) == len(added)
 
 
 @pytest.mark.parametrize(
@@ -13658,7 +13664,7 @@ def test_tags_that_were_left_out_are_read_once_one_is_installed(world_with, list
     world = world_with(provider=(f"dockerhub=dockerhub:{listen(tags).url}",))
     visitor, account = world.visitor(), world.account
     project = world.store.projects.add(
-        account.id, "dockerhub", "o/i", "o/i", {"notes_from": "github o/i"}
+        account.id, "dockerhub", "o/i", "o/i", settings={"notes_from": "github o/i"}
     )[0]
     path, tracker = f"/projects/{project.id}", world.service.tracker
 
@@ -13729,7 +13735,7 @@ def test_reason_why_nothing_can_be_compared_is_said(
 def test_tag_that_is_installed_during_a_check_is_read_by_the_next_one_at_once(world_with, listen):
     tags = TagList("4.0.0-arm64", "4.1.0-arm64")
     world = world_with(provider=(f"dockerhub=dockerhub:{listen(tags).url}",))
-    project = world.store.projects.add(world.account.id, "dockerhub", "o/i", "o/i", {})[0]
+    project = world.store.projects.add(world.account.id, "dockerhub", "o/i", "o/i", settings={})[0]
     mine = rt.Installation("nas", "4.0.0-arm64")
     tags.on_request = lambda: world.service.inventory.record(project, mine)
     check_now(world.service.tracker, project.source_id)
@@ -13748,7 +13754,7 @@ def test_tag_that_is_installed_during_a_check_is_read_by_the_next_one_at_once(wo
 def test_tag_that_is_known_is_not_read_again(world_with, listen):
     tags = TagList("4.0.0-arm64", "4.1.0-arm64")
     world = world_with(provider=(f"dockerhub=dockerhub:{listen(tags).url}",))
-    project = world.store.projects.add(world.account.id, "dockerhub", "o/i", "o/i", {})[0]
+    project = world.store.projects.add(world.account.id, "dockerhub", "o/i", "o/i", settings={})[0]
     for version in ("4.0.0-arm64", "4.1.0-arm64"):
         world.service.inventory.record(project, rt.Installation("nas", version))
         if version == "4.0.0-arm64":
@@ -13773,7 +13779,7 @@ def test_tags_rebuilt_together_are_one_message(world, listen):
         )
     )
     tracker = world.tracker(rt.Settings(provider=(f"hub=dockerhub:{provider.url}",)))
-    source = world.store.projects.add(world.account.id, "hub", "o/i", "o/i", {})[1]
+    source = world.store.projects.add(world.account.id, "hub", "o/i", "o/i", settings={})[1]
     hook, chat = world.webhook("http://127.0.0.1:9/"), world.topic()
     for digest, more, moved, to_chat, to_hook in (
         ("a", [], "", [], 0),  # history
@@ -13837,8 +13843,8 @@ def test_tags_of_a_kind_that_is_read_the_first_time_are_history(world, listen, h
     hooks = {world.account.id: world.webhook("http://127.0.0.1:9/")}
     hooks[other.id] = a_hook(world.store, other)
     for account in (world.account, other):
-        project, source = world.store.projects.add(account.id, "hub", "o/i", "o/i", {})
-    (mine,) = world.store.projects.page(world.account.id, "name", False)[0]
+        project, source = world.store.projects.add(account.id, "hub", "o/i", "o/i", settings={})
+    (mine,) = world.store.projects.page(world.account.id, "name")[0]
     found = tracker.store.releases.known
 
     def heard(account_id: str) -> list[str]:
@@ -13892,7 +13898,7 @@ def test_pages_are_read_on_where_something_should_stand_on_those_that_were_read(
 
     hub = listen(answer)
     tracker = world.tracker(rt.Settings(provider=(f"hub=dockerhub:{hub.url}",)))
-    source = world.store.projects.add(world.account.id, "hub", "o/i", "o/i", {})[1]
+    source = world.store.projects.add(world.account.id, "hub", "o/i", "o/i", settings={})[1]
 
     def pages() -> int:
         hub.seen.clear()
@@ -15184,7 +15190,9 @@ class Watch:
     def __init__(self, world: World, forge: Forge, name: str = "o/r") -> None:
         self.world, self.forge, self.name, self.now = world, forge, name, time.time()
         self.providers = rt.providers_with(rt.Settings(provider=(forge.flag,)).provider)
-        self.project, source = world.store.projects.add(world.account.id, "forge", name, name, {})
+        self.project, source = world.store.projects.add(
+            world.account.id, "forge", name, name, settings={}
+        )
         self.id = source.id
         self.heard: list[Any] = []
         self.tracker = world.tracker(rt.Settings(provider=(forge.flag,)), lambda: self.now)
@@ -15379,7 +15387,7 @@ def test_release_of_before_a_project_was_added_is_no_news_to_it(watch):
     world.store.database.clock = lambda: watch.now
     other = add_account(world)
     hook = a_hook(world.store, other)
-    world.store.projects.add(other.id, "forge", "o/r", "o/r", {})
+    world.store.projects.add(other.id, "forge", "o/r", "o/r", settings={})
     assert watch.check() == ["2.0"] and [body["version"] for body in watch.heard] == ["2.0"]
     assert world.store.outbox.history(other.id) == []
     watch.now += rt.HOUR
@@ -15639,15 +15647,17 @@ def test_registry_says_how_a_package_is_spelled(listen, case, typed, spelled):
 def test_renamed_project_joins_a_tracked_one(watch):
     store, forge = watch.world.store, watch.forge
     other = an_account(store, "you@example.org")
-    moved = store.projects.add(other.id, "forge", "o/r", "o/r", {})[0]
+    moved = store.projects.add(other.id, "forge", "o/r", "o/r", settings={})[0]
     watch.check()
     renamed(forge, "o/r", "new/name")
-    mine, there = store.projects.add(watch.world.account.id, "forge", "new/name", "new/name", {})
+    mine, there = store.projects.add(
+        watch.world.account.id, "forge", "new/name", "new/name", settings={}
+    )
     check_now(watch.tracker, there.id)
     watch.check()
     assert watch.source is None  # nobody is left at the old name
     for account, project in ((watch.world.account, mine), (other, moved)):
-        (found,) = store.projects.page(account.id, "name", False)[0]
+        (found,) = store.projects.page(account.id, "name")[0]
         assert (found.id, found.name, found.source_id, found.former_name) == (
             project.id,
             "new/name",
@@ -15663,7 +15673,7 @@ def test_check_of_a_name_that_others_join_meanwhile_is_done_again(watch):
     watch.check()
     renamed(forge, "o/r", "new/name")
     other = an_account(store, "you@example.org")
-    _, there = store.projects.add(other.id, "forge", "new/name", "new/name", {})
+    _, there = store.projects.add(other.id, "forge", "new/name", "new/name", settings={})
     check_now(watch.tracker, there.id)
     (source,) = store.sources.claim([there.id], "another", watch.now)
     known = store.releases.known(there.id)
@@ -15708,10 +15718,10 @@ def test_renamed_project_leaves_to_a_tracked_one_what_that_lacks(watch):
         "tags": [tags[1]],
         "version_answers": (("edge-9", True),),
     }
-    kept, there = store.projects.add(account.id, "forge", "new/name", "new/name", settings)
+    kept, there = store.projects.add(account.id, "forge", "new/name", "new/name", settings=settings)
     check_now(watch.tracker, there.id)
     watch.check()
-    (project,) = store.projects.page(account.id, "name", False)[0]
+    (project,) = store.projects.page(account.id, "name")[0]
     assert project.id == kept.id and store.sources.tracked() == [store.sources.get(there.id)]
     assert {(one.place, one.version) for one in project.installed} == {
         ("nas", "1.1"),
@@ -15734,7 +15744,7 @@ def test_release_during_a_rename_notifies_each_account_once(watch):
     watch.check()  # knows 1.0, 1.1
     renamed(forge, "o/r", "new/name")
     del forge.releases["new/name"][1:]  # the new name has only the newest
-    there = store.projects.add(other.id, "forge", "new/name", "new/name", {})[1]
+    there = store.projects.add(other.id, "forge", "new/name", "new/name", settings={})[1]
     check_now(watch.tracker, there.id)
     forge.publish("new/name", "2.0")
     check_now(watch.tracker, there.id)  # you are told of it here
@@ -15759,7 +15769,7 @@ def many_due(world: World, forge: Forge, count: int) -> tuple[rt.Tracker, list[f
     for number in range(count):
         forge.publish(f"o/{number}", "1.0")
         name = f"o/{number}"
-        world.store.projects.add(world.account.id, "forge", name, name, {})
+        world.store.projects.add(world.account.id, "forge", name, name, settings={})
     tracker = world.tracker(rt.Settings(provider=(forge.flag,), host_limit=2))
     turns = list[float]()
     tracker.on_turn = lambda: turns.append(time.monotonic())
@@ -15784,7 +15794,9 @@ def test_tracker_begins_at_once_what_becomes_due_while_it_has_much_to_do(world, 
     forge.publish("o/asked", "1.0")
     with at_work(tracker):
         until(lambda: len(forge.listener.seen) > 3)
-        _, source = world.store.projects.add(world.account.id, "forge", "o/asked", "o/asked", {})
+        _, source = world.store.projects.add(
+            world.account.id, "forge", "o/asked", "o/asked", settings={}
+        )
         until(lambda: world.store.sources.get(source.id).succeeded_at, 10)
         until(lambda: all_checked(world))
 
@@ -15824,7 +15836,7 @@ def test_tracker_hands_out_below_the_limit_of_a_host_and_tends_what_it_has(world
 
     handed: list[int] = []
     for id_, name in itertools.product(("npm", "pypi"), "abc"):  # both at one host
-        world.store.projects.add(world.account.id, id_, name, name, {})
+        world.store.projects.add(world.account.id, id_, name, name, settings={})
     tracker = world.tracker(settings=rt.Settings(host_limit=2, poll_interval=60))
     tracker._pool = Pool()
     for _ in range(2):  # the second time these two are still being checked
@@ -15847,7 +15859,7 @@ def test_tracker_hands_out_below_the_limit_of_a_host_and_tends_what_it_has(world
 def a_page(world: World, account: rt.Account, url: str) -> rt.Source:
     """What says its version on a page, which the account tracks, and which is due."""
     name, key = rt.name_at(rt.PROVIDERS["page"], f"{url}/#v {{version}}")
-    return world.store.projects.add(account.id, "page", key, name, {})[1]
+    return world.store.projects.add(account.id, "page", key, name, settings={})[1]
 
 
 def test_slow_hosts_of_an_account_keep_no_other_account_waiting(world, listen):
@@ -15970,7 +15982,7 @@ def test_check_of_all_works_at_several_hosts_within_their_limits(world, listen):
 
     servers = {id_: listen(answer).url for id_ in ("one", "two")}
     for id_, name in itertools.product(servers, "abcd"):
-        world.store.projects.add(world.account.id, id_, f"o/{name}", f"o/{name}", {})
+        world.store.projects.add(world.account.id, id_, f"o/{name}", f"o/{name}", settings={})
     tracker = world.tracker(
         settings=rt.Settings(
             host_limit=2, provider=[f"{id_}=forgejo:{url}" for id_, url in servers.items()]
@@ -16023,7 +16035,7 @@ def test_check_without_validator_is_unconditional(world, listen):
     site = listen(by_path({"/m/@v/list": (200, "v1.0.0\n")})).url
     tracker = world.service.tracker
     tracker.configure(rt.Settings(), rt.providers_with([("go", "goproxy", site)]))
-    source = world.store.projects.add(world.account.id, "go", "m", "m", {})[1]
+    source = world.store.projects.add(world.account.id, "go", "m", "m", settings={})[1]
     assert world.store.sources.claim([source.id], "test", time.time())
     world.store.sources.record_check(
         source.id, "test", rt.CheckResult(time.time(), f"{site}/m/@v/list", '"1"', None)
@@ -16053,7 +16065,7 @@ def test_token_hides_nothing_that_was_found_without_it(world, listen, caplog):
         time.time(),
     )
     source, private = (
-        world.store.projects.add(world.account.id, "gh", name, name, {})[1]
+        world.store.projects.add(world.account.id, "gh", name, name, settings={})[1]
         for name in ("o/r", "o/p")
     )
 
@@ -16103,7 +16115,7 @@ def test_tags_beside_releases_are_news(world, listen):
         return by_path(repository("gitlab", "", tags, "o/r"))(seen)
 
     site, now = listen(answer), 1_800_000_000.0 // rt.DAY * rt.DAY
-    source = world.store.projects.add(world.account.id, "lab", "o/r", "o/r", {})[1]
+    source = world.store.projects.add(world.account.id, "lab", "o/r", "o/r", settings={})[1]
     tracker = world.tracker(rt.Settings(provider=(f"lab=gitlab:{site.url}",)), lambda: now)
     world.store.database.clock = lambda: now
     check_now(tracker, source.id)
@@ -16148,7 +16160,7 @@ def test_check_interval_of_a_slow_host(world):
         jitter=lambda: 0.0,
     )
     for id_, name, wait in (("artifacthub", "helm/r/p", 3600), ("gitlab", "g/p", 60)):
-        source = world.store.projects.add(world.account.id, id_, name, name, {})[1]
+        source = world.store.projects.add(world.account.id, id_, name, name, settings={})[1]
         after, _ = check_now(tracker, source.id)
         assert round(after.next_check_at - now) == wait, after
 
@@ -16183,7 +16195,9 @@ def test_quota_of_a_host_is_no_failure_and_delays_no_other(watch, listen):
     watch.tracker.configure(
         rt.Settings(), {**watch.providers, "other": row_of("forgejo", elsewhere.url, "other")}
     )
-    source = watch.world.store.projects.add(watch.world.account.id, "other", "o/r", "o/r", {})[1]
+    source = watch.world.store.projects.add(
+        watch.world.account.id, "other", "o/r", "o/r", settings={}
+    )[1]
     assert check_now(watch.tracker, source.id)[0].error is None
     watch.now, watch.forge.listener.answer = reset + 10, plain
     watch.forge.publish("o/r", "2.0")
@@ -16194,8 +16208,8 @@ def test_private_address_of_a_user_needs_an_administrator(world, listen):
     server = listen(lambda seen: ADVERTISED)
     other = an_account(world.store, "you@example.org")
     name, key = rt.name_at(rt.PROVIDERS["git"], f"{server.url}/app.git")
-    theirs, source = world.store.projects.add(other.id, "git", key, name, {})
-    own = world.store.projects.add(other.id, "own", "r", "r", {})[
+    theirs, source = world.store.projects.add(other.id, "git", key, name, settings={})
+    own = world.store.projects.add(other.id, "own", "r", "r", settings={})[
         1
     ]  # of the operator's, who may know it
     tracker = world.tracker(settings=rt.Settings(provider=(f"own=savannah:{server.url}",)))
@@ -16209,7 +16223,7 @@ def test_private_address_of_a_user_needs_an_administrator(world, listen):
     )
     allowing = world.tracker(settings=rt.Settings(allow_network=("127.0.0.0/8",)))
     assert check_now(allowing, source.id)[0].error is None
-    world.store.projects.add(world.account.id, "git", key, name, {})
+    world.store.projects.add(world.account.id, "git", key, name, settings={})
     assert (
         "is a private address" in check_now(tracker, source.id)[0].error
     )  # as long as others would have it, too
@@ -16218,9 +16232,9 @@ def test_private_address_of_a_user_needs_an_administrator(world, listen):
     assert world.store.releases.known(source.id)["v1.10-rc1"].content_id == f"commit:{'b' * 40}"
     registry = listen(by_path(OCI))
     name, key = rt.name_at(rt.PROVIDERS["image"], f"{rt.host_of(registry.url)}/o/i")
-    theirs, source = world.store.projects.add(other.id, "image", key, name, {})
+    theirs, source = world.store.projects.add(other.id, "image", key, name, settings={})
     assert "is a private address" in check_now(tracker, source.id)[0].error and not registry.seen
-    world.store.projects.add(world.account.id, "image", key, name, {})
+    world.store.projects.add(world.account.id, "image", key, name, settings={})
     world.store.projects.remove(theirs.id)
     assert check_now(tracker, source.id)[0].error is None and "1.0" in world.store.releases.known(
         source.id
@@ -16234,7 +16248,7 @@ def test_notification_storm_is_one_summary(world, listen):
         lambda seen: refs(*(f"{commit * 40} refs/tags/v1.{minor}" for minor in versions))
     )
     tracker = world.tracker(rt.Settings(provider=(f"tags=savannah:{server.url}",)))
-    source = world.store.projects.add(world.account.id, "tags", "r", "r", {})[1]
+    source = world.store.projects.add(world.account.id, "tags", "r", "r", settings={})[1]
     hook, chat = world.webhook("http://127.0.0.1:9/"), world.topic()
     for commit, versions, to_chat, to_hook in (
         ("a", range(2000), [], 0),  # history
@@ -16271,7 +16285,7 @@ def test_window_that_was_too_short_is_said_once(world, listen):
 
     tracker = world.tracker(rt.Settings(provider=(f"hub=github:{listen(feed).url}",)))
     source, chat = (
-        world.store.projects.add(world.account.id, "hub", "o/r", "o/r", {})[1],
+        world.store.projects.add(world.account.id, "hub", "o/r", "o/r", settings={})[1],
         world.topic(),
     )
     for versions, said in (
@@ -16461,7 +16475,7 @@ def test_fault_of_the_judging_at_the_start_is_logged(world, caplog):
 
 def test_subscribers_of_many_accounts_are_read_at_once(world):
     """Review: each account, its tags and its destinations were read one by one, for each check with news."""
-    _, source = world.store.projects.add(world.account.id, "github", "o/p", "o/p", {})
+    _, source = world.store.projects.add(world.account.id, "github", "o/p", "o/p", settings={})
     statements: list[int] = []
     for count in (2, 20):
         for number in range(count):
@@ -16471,7 +16485,9 @@ def test_subscribers_of_many_accounts_are_read_at_once(world):
                     world.store.tags.add(other.id, "home").id,
                     world.store.tags.add(other.id, "work").id,
                 ]
-                world.store.projects.add(other.id, "github", "o/p", "o/p", {"tags": tags[:1]})
+                world.store.projects.add(
+                    other.id, "github", "o/p", "o/p", settings={"tags": tags[:1]}
+                )
         said: list[str] = []
         world.store.database.connection.set_trace_callback(said.append)
         found = world.store.projects.subscribers(source.id)
@@ -16517,7 +16533,7 @@ def test_newest_ten_thousand_releases_are_kept(world, listen):
         lambda seen: refs(*(f"{'a' * 40} refs/tags/v{number}" for number in range(until_)))
     )
     tracker = world.tracker(rt.Settings(provider=(f"tags=savannah:{server.url}",)))
-    source = world.store.projects.add(world.account.id, "tags", "r", "r", {})[1]
+    source = world.store.projects.add(world.account.id, "tags", "r", "r", settings={})[1]
     hook, queued = world.webhook("http://127.0.0.1:9/"), 0
     for until_, news, first_kept in (
         (10_500, 0, 500),
@@ -17787,7 +17803,7 @@ class Noting:
             "image",
             f"{self.registry.address}/{name}",
             f"{self.registry.address}/{name}",
-            settings,
+            settings=settings,
         )
         self.check(project)
         return project
@@ -17858,7 +17874,7 @@ def test_image_with_large_labels_gets_notes_of_a_large_repository(noting, caplog
     registry.push("me/app", "1.0.0", "1.1.0", at="config", source=source, description="x" * 200_000)
     providers = (f"github=forgejo:{forge.listener.url}", f"mine=oci:{registry.listener.url}")
     tracker = noting.world.tracker(rt.Settings(provider=providers), noting.clock)
-    _, image = store.projects.add(noting.world.account.id, "mine", "me/app", "me/app", {})
+    _, image = store.projects.add(noting.world.account.id, "mine", "me/app", "me/app", settings={})
     began = time.monotonic()
     found, news = check_now(tracker, image.id)
     assert news == [] and not found.error
@@ -17874,7 +17890,7 @@ def test_check_of_an_image_asks_nobody_but_its_registry(noting):
     label = f"{forge.listener.url}/o/app"
     registry.push("me/app", "1.0.0", "1.1.0", source=label)
     name = f"{registry.address}/me/app"
-    image, _ = store.projects.add(noting.world.account.id, "image", name, name, {})
+    image, _ = store.projects.add(noting.world.account.id, "image", name, name, settings={})
 
     def check() -> None:
         (claimed,) = store.sources.claim(
@@ -18144,7 +18160,7 @@ def test_person_chooses_whose_notes_an_image_gets(noting):
         assert why in world.faults("POST", path, {"notes_from": wrong})[0]
     other = add_account(world)
     theirs, _ = world.store.projects.add(
-        other.id, "image", noting.source(image).key, image.name, {}
+        other.id, "image", noting.source(image).key, image.name, settings={}
     )
     key = world.store.keys.add(other.id, "test", ["0.0.0.0/0"]).secret
     assert (
@@ -18204,7 +18220,9 @@ def test_release_of_a_repository_and_of_its_image_is_one_message(noting):
     forge.publish("o/app", "v1.0.0", "v1.1.0", body="Bug fixes and improvements")
     registry.push("me/app", "1.0.0", "1.1.0", source=label)
     image, hook = noting.add("me/app"), world.webhook("http://127.0.0.1:9/")
-    repository, _ = world.store.projects.add(world.account.id, "github", "o/app", "o/app", {})
+    repository, _ = world.store.projects.add(
+        world.account.id, "github", "o/app", "o/app", settings={}
+    )
     noting.check(repository)
 
     def sent(minutes: float) -> dict[str, str]:
@@ -18259,7 +18277,9 @@ def test_fix_that_waits_for_its_image_is_not_held_for_days(noting):
     forge.publish("o/app", "v1.0.0", "v1.1.0")
     registry.push("me/app", "1.0.0", "1.1.0", source=label)
     image, hook = noting.add("me/app"), world.webhook("http://127.0.0.1:9/")
-    repository, _ = world.store.projects.add(world.account.id, "github", "o/app", "o/app", {})
+    repository, _ = world.store.projects.add(
+        world.account.id, "github", "o/app", "o/app", settings={}
+    )
     noting.check(image), noting.check(repository)
     now = rt.timestamp(noting.clock.now)
     forge.publish("o/app", "v1.2.0", body="Fixes CVE-2026-1111", published_at=now)
@@ -18300,7 +18320,9 @@ def test_release_of_a_repository_is_sent_where_its_image_was_not(noting, of_imag
         else of_image
     )
     image = noting.add("me/app", **settings)
-    repository, _ = world.store.projects.add(world.account.id, "github", "o/app", "o/app", {})
+    repository, _ = world.store.projects.add(
+        world.account.id, "github", "o/app", "o/app", settings={}
+    )
     noting.check(repository)
     if tag_is_first:
         registry.push("me/app", "1.2.0", source=label)
@@ -18390,7 +18412,7 @@ def test_tag_that_waits_is_announced_to_those_who_had_added_its_image_before(not
     noting.clock.now += rt.HOUR
     other = add_account(world, is_admin=True)
     hook = a_hook(world.store, other)
-    world.store.projects.add(other.id, "image", image.name, image.name, {})
+    world.store.projects.add(other.id, "image", image.name, image.name, settings={})
     registry.push("me/app", "1.2.0", **label)
     forge.publish("o/app", "v1.2.0")
     noting.check(image)
@@ -18546,7 +18568,7 @@ def test_repository_that_was_renamed_keeps_its_images(noting):
     registry.push("me/app", "1.0.0", "1.1.0", source=f"{forge.listener.url}/o/old")
     for tracks in (False, True):
         if tracks:
-            world.store.projects.add(world.account.id, "github", "o/new", "o/new", {})
+            world.store.projects.add(world.account.id, "github", "o/new", "o/new", settings={})
         image = noting.add("me/app")
         assert noting.notes(image) == {"1.0.0": "Notes of v1.0.0", "1.1.0": "Notes of v1.1.0"}, (
             tracks
@@ -18567,7 +18589,7 @@ def test_what_one_user_says_of_an_image_does_not_count_for_another(noting):
         dataclasses.replace(noting.tracker._settings, allow_network=("127.0.0.1",))
     )
     theirs, _ = world.store.projects.add(
-        other.id, "image", name, name, {"notes_from": "github evil/app"}
+        other.id, "image", name, name, settings={"notes_from": "github evil/app"}
     )
     noting.check(theirs)
     assert noting.notes(theirs)["1.1.0"].startswith("Buy")
@@ -18575,7 +18597,7 @@ def test_what_one_user_says_of_an_image_does_not_count_for_another(noting):
     assert noting.notes(mine) == {"1.0.0": "Notes of v1.0.0", "1.1.0": "Notes of v1.1.0"}
     world.store.projects.update(world.account.id, [mine.id], {"notes_from": "none"})
     world.store.projects.remove(theirs.id)
-    world.store.projects.add(other.id, "image", name, name, {})
+    world.store.projects.add(other.id, "image", name, name, settings={})
     assert noting.source(mine).notes_from == "none", "an administrator's choice is for all"
 
 
@@ -18627,8 +18649,8 @@ def test_label_of_a_container_spares_the_registry(noting):
         "image",
         image,
         image,
-        {},
-        '{"org.opencontainers.image.source": "https://github.com/x/y"}',
+        settings={},
+        labels='{"org.opencontainers.image.source": "https://github.com/x/y"}',
     )
     assert "x/y" not in noting.source(project).labels
 
@@ -18712,7 +18734,9 @@ def test_docker_hub_is_asked_for_the_labels_of_ten_images_in_an_hour(noting):
             source=f"{forge.listener.url}/o/app",
             url="https://app.example",
         )
-        images.append(world.store.projects.add(world.account.id, "dockerhub", name, name, {})[0])
+        images.append(
+            world.store.projects.add(world.account.id, "dockerhub", name, name, settings={})[0]
+        )
         noting.check(images[-1], 0)
     assert [bool(noting.notes(image)) for image in images] == [True] * 11 + [False] * 2
     assert noting.notes(images[0])["1.1"] == "Notes of REL_1_1", (
@@ -21758,10 +21782,10 @@ def test_due_sources_of_an_account_do_not_hide_another_s(world):
     """However many are due, also of one provider; who tracks a source first has it in its turn, then who is left."""
     other, (store, me) = an_account(world.store, "you@example.org"), (world.store, world.account)
     for number in range(50):
-        store.projects.add(me.id, "github", f"o/{number}", f"o/{number}", {})
-    shared, _ = store.projects.add(me.id, "github", "o/shared", "o/shared", {})
-    store.projects.add(other.id, "github", "o/shared", "o/shared", {})
-    store.projects.add(other.id, "github", "o/theirs", "o/theirs", {})
+        store.projects.add(me.id, "github", f"o/{number}", f"o/{number}", settings={})
+    shared, _ = store.projects.add(me.id, "github", "o/shared", "o/shared", settings={})
+    store.projects.add(other.id, "github", "o/shared", "o/shared", settings={})
+    store.projects.add(other.id, "github", "o/theirs", "o/theirs", settings={})
 
     def due() -> Counter[str]:
         return Counter(
@@ -22640,7 +22664,8 @@ def test_digest_survives_kills_whole(serve, db, listen):
     store = rt.Store(db)
     account = store.accounts.by_email("me@example.org")
     projects = [
-        store.projects.add(account.id, "github", name, name, {})[0] for name in ("o/a", "o/b")
+        store.projects.add(account.id, "github", name, name, settings={})[0]
+        for name in ("o/a", "o/b")
     ]
     rooms = [
         new_destination(
@@ -24528,7 +24553,9 @@ def with_exclusions(world: World, *happens: Callable[[], Any]) -> None:
 def joined(world: World, old: str, new: str) -> None:
     """Have one of o/a and o/b, of another account, be known by the name of the other one."""
     world.forge.publish("o/b", "5-rc")
-    other, source = world.store.projects.add(add_account(world).id, "forge", "o/b", "o/b", {})
+    other, source = world.store.projects.add(
+        add_account(world).id, "forge", "o/b", "o/b", settings={}
+    )
     check_now(world.checking, source.id)
     sources = {"o/a": world.projects["o/a"].source_id, "o/b": source.id}
     assert world.store.sources.claim([sources[old]], "test", world.clock.now)
@@ -27395,7 +27422,7 @@ def test_what_prune_removes(world):
     world.service.config.set("quota", ["projects=9"])
     call = world.service.call(world.account.id, {})
     plan = rt.Plan(call, {"projects": ["a/b", "c/e"], "prune": True})
-    world.store.projects.add(world.account.id, "github", "c/e", "c/e", {})  # meanwhile
+    world.store.projects.add(world.account.id, "github", "c/e", "c/e", settings={})  # meanwhile
     plan.perform()
     failed = [step.reason for step in plan.steps if step.outcome == "failed"]
     assert "already" in failed[0]
@@ -28614,7 +28641,11 @@ def stock_account(
         "pypi",
         f"{word}-project",
         f"{word} project",
-        {"tags": [tag.id], "note": f"{word} remark", "destinations": {"webhook": [hook.id]}},
+        settings={
+            "tags": [tag.id],
+            "note": f"{word} remark",
+            "destinations": {"webhook": [hook.id]},
+        },
     )
     version = more.get("version", f"{word} 1.0")
     note = rt.Note(
@@ -28788,7 +28819,7 @@ def test_setup_link_alone_makes_the_first_admin_account(new_service):
     assert answer.status_int == 303 and len(new_service.store.accounts.all()) == 1
     with pytest.raises(rt.Invalid):  # of two who use the link at once, one comes late
         new_service.store.accounts.add(
-            "user", "late@example.org", "Late", HASHED, True, as_first=True
+            "user", "late@example.org", "Late", HASHED, is_admin=True, as_first=True
         )
 
 
@@ -29908,7 +29939,7 @@ def test_releases_filter_and_paging_match_a_model(world, visitor):
                 dice.choice(["github", "npm"]),
                 name,
                 name,
-                {"tags": dice.sample(tags[account.id], dice.choice([0, 1, 2]))},
+                settings={"tags": dice.sample(tags[account.id], dice.choice([0, 1, 2]))},
             )
             world.record(source.id, *releases)
             if account is world.account:
@@ -29980,7 +30011,7 @@ def projects_of(world: World) -> list[rt.Project]:
     return [
         one
         for number in range(1, 12)
-        for one in world.store.projects.page(world.account.id, "name", False, page=number)[0]
+        for one in world.store.projects.page(world.account.id, "name", page=number)[0]
     ]
 
 
@@ -30169,9 +30200,9 @@ def test_projects_list_shows_version_date_tags_health(world):
     world.rule_out(projects["o/Mid"], (r"1\.5", False))
     found_by(world, projects["o/alpha"], rt.Release("2.0", "2026-04-30T23:30:00Z"))
     world.record_failure(projects["o/Zeta"].source_id, "the <i>answer</i> was 500")
-    world.store.projects.add(world.account.id, "github", "o/fresh", "o/fresh", {})
+    world.store.projects.add(world.account.id, "github", "o/fresh", "o/fresh", settings={})
     gone, _ = world.store.projects.add(
-        world.account.id, "gone", "o/gone", "o/gone", {}
+        world.account.id, "gone", "o/gone", "o/gone", settings={}
     )  # a provider of an earlier start
     shown = visitor.get("/projects")
     rows = {name: row_named(shown, name) for name in names_on(shown)}
@@ -30239,7 +30270,9 @@ def test_projects_list_is_sorted_and_filtered(world, visitor):
     }.items():
         assert set(names_on(visitor.get("/projects?" + query))) == set(wanted.split()), query
     for n in range(110):
-        world.store.projects.add(world.account.id, "github", f"o/p{n:03}", f"o/p{n:03}", {})
+        world.store.projects.add(
+            world.account.id, "github", f"o/p{n:03}", f"o/p{n:03}", settings={}
+        )
     first, second = pages_behind(visitor, "/projects?sort=name-reverse&provider=github&q=P")
     assert (names_on(first) + names_on(second))[:110] == [
         f"o/p{n:03}" for n in reversed(range(110))
@@ -30317,14 +30350,16 @@ def test_projects_bulk_change_keeps_the_others(world, visitor):
 
 def test_projects_bulk_change_reaches_every_page(world, visitor):
     for n in range(103):
-        world.store.projects.add(world.account.id, "github", f"o/p{n:03}", f"o/p{n:03}", {})
+        world.store.projects.add(
+            world.account.id, "github", f"o/p{n:03}", f"o/p{n:03}", settings={}
+        )
     other = world.track("github", "q/z")
     assert not visitor.get("/projects?q=p10").html.select("[name=all]"), "all of them are shown"
     shown = visitor.press(visitor.get("/projects?q=o/p"), "change", all=True, change="Mute: Yes")
     assert "103 projects" in status_in(shown)
     muted = [
         one.name
-        for one in world.store.projects.page(world.account.id, "name", False, size=200)[0]
+        for one in world.store.projects.page(world.account.id, "name", size=200)[0]
         if one.is_muted
     ]
     assert len(muted) == 103 and other.name not in muted
@@ -30596,7 +30631,7 @@ def test_project_page_tells_health_in_words(world):
     assert "1.0" in text_of(shown)
     world.record(project.source_id)
     assert not alert_in(visitor.get(path))
-    none, _ = world.store.projects.add(world.account.id, "github", "o/b", "o/b", {})
+    none, _ = world.store.projects.add(world.account.id, "github", "o/b", "o/b", settings={})
     world.store.database.workers.add("tracker")  # as by a service that runs
     shown = visitor.get(f"/projects/{none.id}")
     assert "Checking" in text_of(shown) and "Refresh" not in shown.headers, "a form may be open"
@@ -31162,7 +31197,7 @@ def test_an_account_has_what_its_quotas_allow_and_an_error_names_what_raises_the
         "quota", ["projects=3", "tags=3", "keys=3", "destinations=3"]
     )  # there are a key and the account's address
     adds = {
-        "projects": lambda n: store.projects.add(id_, "pypi", f"p{n}", f"p{n}", {}),
+        "projects": lambda n: store.projects.add(id_, "pypi", f"p{n}", f"p{n}", settings={}),
         "tags": lambda n: store.tags.add(id_, f"t{n}"),
         "keys": lambda n: store.keys.add(id_, f"k{n}", []),
         "destinations": lambda n: world.webhook("http://127.0.0.1:9", f"d{n}"),
@@ -31959,9 +31994,9 @@ def test_accounts_are_made_changed_and_removed(cheap_world):
 
 def test_status_shows_health_counts_and_failures(world, visitor):
     world.track("github", "a/b", a_release("1"))
-    _, source = world.store.projects.add(world.account.id, "github", "c/d", "c/d", {})
+    _, source = world.store.projects.add(world.account.id, "github", "c/d", "c/d", settings={})
     world.record(source.id, quota_left=4321)
-    _, bad = world.store.projects.add(world.account.id, "codeberg", "e/f", "e/f", {})
+    _, bad = world.store.projects.add(world.account.id, "codeberg", "e/f", "e/f", settings={})
     world.record_failure(bad.id, "codeberg.org answered <502> Bad Gateway")
     text = text_of(visitor.get("/status"))
     for words in (
@@ -32106,7 +32141,7 @@ def test_feed_has_what_is_not_excluded_newest_first(world):
         exclude_version_regexp=[("alpine", False)],
     )
     other = add_account(world)
-    world.store.projects.add(other.id, "github", "x/y", "x/y", {})
+    world.store.projects.add(other.id, "github", "x/y", "x/y", settings={})
     feed = feed_of(get_feed(world))
     names = [title.partition(" (")[0] for title in titles_of(feed)]
     assert names == ["a/b 1.1", "c 7.0b1", "a/b 1.0"] and "CVE-2026-0001" in titles_of(feed)[1], (
@@ -32157,7 +32192,7 @@ def test_feed_stays_valid_whatever_releases_hold(forged, forge):
         forge.releases["o/p"][0]["name"] = f"Title {note[:100]}"
     for version, url in called:
         forge.publish("o/p", version, html_url=url)
-    _, source = forged.store.projects.add(forged.account.id, "forge", "o/p", "o/p", {})
+    _, source = forged.store.projects.add(forged.account.id, "forge", "o/p", "o/p", settings={})
     assert check_now(forged.service.tracker, source.id)[0].error is None
     answer = get_feed(forged)
     contents = {
@@ -32182,7 +32217,7 @@ def test_feed_stays_valid_whatever_releases_hold(forged, forge):
 def test_feed_ids_are_kept_and_unique(forged, forge):
     world = forged
     forge.publish("o/p", "1.0", "1.1")
-    _, source = world.store.projects.add(world.account.id, "forge", "o/p", "o/p", {})
+    _, source = world.store.projects.add(world.account.id, "forge", "o/p", "o/p", settings={})
     check_now(world.service.tracker, source.id)
     before = feed_of(get_feed(world))
     assert get_feed(world).body == get_feed(world).body
@@ -33374,7 +33409,7 @@ def test_accounts_see_and_change_nothing_of_others(home):
         for table, rows in everything(home.store).items()
     }
     assert len(forms) > 20 and after == before
-    for project in home.store.projects.page(home.other.id, "name", False)[0]:
+    for project in home.store.projects.page(home.other.id, "name")[0]:
         assert mine["tag"] not in project.tags and mine["destination_id"] not in str(
             project.destinations
         )
@@ -34579,7 +34614,7 @@ def test_no_answer_is_larger_than_1_mib(world, visitor):
             "github",
             f"o/p{at:04}",
             f"o/p{at:04}",
-            {"installed": installed}
+            settings={"installed": installed}
             | (
                 {
                     "tags": tags,
@@ -35123,7 +35158,7 @@ def stocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     )
     for number in range(45):
         made.track("pypi", f"package-{number}", a_release("1.0"))
-    made.store.projects.add(made.account.id, "pypi", "unchecked", "unchecked", {})
+    made.store.projects.add(made.account.id, "pypi", "unchecked", "unchecked", settings={})
     hook = made.store.destinations.get(ids["destination_id"])
     for state in ("delivered", "pending"):
         put_event(made, project, f"3.{state}", hook)
@@ -36350,7 +36385,7 @@ def test_program_tracks_checks_and_reads_without_http(tmp_path, forge):
     assert heard == [("o/p", "2.0"), ("o/p", "3.0")]
     with rt.Service(rt.Settings(db=tmp_path / "a.db")) as service:
         person = service.store.accounts.add(
-            "user", "me@example.org", "me", HASHED, True, as_first=True
+            "user", "me@example.org", "me", HASHED, is_admin=True, as_first=True
         )
         second = service.track("bottlepy/bottle", account="other@example.org")
         assert (
@@ -37060,10 +37095,12 @@ def test_hostile_answers_leave_a_small_board_serving(tmp_path, serve, forge, lis
     with contextlib.closing(World(tmp_path, "releases.db")) as world:
         other = an_account(world.store, "you@example.org")
         forge.publish("o/mine", "1.0")
-        mine = world.store.projects.add(world.account.id, "forge", "o/mine", "o/mine", {})[0]
+        mine = world.store.projects.add(world.account.id, "forge", "o/mine", "o/mine", settings={})[
+            0
+        ]
         for provider, name, _ in names:
             key = rt.name_at(rt.PROVIDERS["git"], name)[1] if provider == "git" else name
-            world.store.projects.add(other.id, provider, key, name, {})
+            world.store.projects.add(other.id, provider, key, name, settings={})
         for start in range(3):
             process, began, times = serve(*flags, program=program), time.time(), list[float]()
             api = Client(process.address, world.key)
@@ -37245,7 +37282,7 @@ def test_no_secret_is_logged_or_shown(tmp_path, listen, monkeypatch, caplog):
             headers={"X-Key": world.key},
             expect_errors=True,
         )
-    project = store.projects.add(world.account.id, "forge", "o/event", "o/event", {})[0]
+    project = store.projects.add(world.account.id, "forge", "o/event", "o/event", settings={})[0]
     until(lambda: [one for one in store.sources.tracked() if one.error])
     until(lambda: store.sources.claim([project.source_id], "test", time.time()))
     assert store.sources.record_check(
@@ -37630,7 +37667,7 @@ def test_source_that_only_gives_notes_fails_nowhere_but_at_its_image(world, forg
     visitor = world.visitor()
     page = text_of(visitor.get("/status"))
     assert "o/private" not in page and "Failing sources 0" in page
-    (project,) = world.store.projects.page(world.account.id, "name", False)[0]
+    (project,) = world.store.projects.page(world.account.id, "name")[0]
     assert "o/private" in project.notes_source and "404" in project.notes_state
     assert "404" in text_of(visitor.get(f"/projects/{project.id}"))
 
@@ -37893,7 +37930,7 @@ def test_mistakes_are_one_line_and_change_nothing(world, forge, tmp_path):
         ("mine", world.account),
         ("theirs", add_account(world, "you@example.org")),
     ):
-        project, _ = world.store.projects.add(account.id, "github", "o/p", "o/p", {})
+        project, _ = world.store.projects.add(account.id, "github", "o/p", "o/p", settings={})
         put_event(world, project, name, a_hook(world.store, account, name))
         ids[name] = world.store.outbox.history(account.id)[0].id
     for name in ("phone", "tablet"):
@@ -38785,7 +38822,7 @@ def test_failing_source_alerts_whom_its_project_notifies(world, forge):
             made_at("ntfy").settings,
             is_security_only=True,
         )
-    world.store.projects.add(you.id, "forge", "o/a", "o/a", {})
+    world.store.projects.add(you.id, "forge", "o/a", "o/a", settings={})
     failed_checks(world, 10)
     assert {name for _, name, _ in notices(world)} >= set(rt.KINDS) - {
         "webhook"
@@ -40132,7 +40169,7 @@ def test_store_on_a_read_only_disk_is_read_exported_and_copied(small_disk, tmp_p
 def test_store_log_stays_small_while_it_is_read_and_written(empty_store):
     account = fill_with_notes(empty_store, 1)
     project, is_over, biggest = (
-        empty_store.projects.page(account.id, "name", False)[0][0],
+        empty_store.projects.page(account.id, "name")[0][0],
         threading.Event(),
         [0],
     )
@@ -41679,7 +41716,7 @@ class FullStore:
             installed = [rt.Installation(f"place {place}", "1.0") for place in places]
             name = f"package-{number}"
             project, source = world.store.projects.add(
-                world.account.id, "pypi", name, name, {"installed": installed}
+                world.account.id, "pypi", name, name, settings={"installed": installed}
             )
             world.record(source.id, *found)
             projects.append(project)
@@ -41695,7 +41732,7 @@ class FullStore:
             for number, version in enumerate(self.versions)
         ]
         project, source = world.store.projects.add(
-            world.account.id, "github", "o/large", "o/large", {}
+            world.account.id, "github", "o/large", "o/large", settings={}
         )
         body = {
             "provider": "github",
@@ -41856,15 +41893,15 @@ def stock_storm(world: World, forge: Forge, hook: Listener, slow_port: int) -> V
     """
     greedy = add_account(world, "greedy@example.org")
     for number in range(1, SLOW_SOURCES + 1):
-        world.store.projects.add(greedy.id, f"slow{number}", "o/p", "o/p", {})
+        world.store.projects.add(greedy.id, f"slow{number}", "o/p", "o/p", settings={})
     for number in range(1, SLOW_RECEIVERS + 1):
         about = {"url": f"http://127.0.2.{number}:{slow_port}/", "headers": {}, "fields": {}}
         new_destination(world.store, greedy.id, "webhook", f"slow {number}", about, "s")
     forge.publish("o/quiet", "0.1")
     forge.publish("o/greedy", "0.1")
     world.webhook(hook.url)
-    world.store.projects.add(world.account.id, "forge", "o/quiet", "o/quiet", {})
-    world.store.projects.add(greedy.id, "forge", "o/greedy", "o/greedy", {})
+    world.store.projects.add(world.account.id, "forge", "o/quiet", "o/quiet", settings={})
+    world.store.projects.add(greedy.id, "forge", "o/greedy", "o/greedy", settings={})
     return world.visitor("greedy@example.org")
 
 

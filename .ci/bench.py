@@ -627,13 +627,15 @@ def fill_by_store(path: pathlib.Path, count: int) -> Filled:
     """The same, all written by the Store; it takes 5 ms a project."""
     rt = program()
     store = rt.Store(str(path))
-    account = store.accounts.add("user", "bench@example.org", "Bench", rt.NO_PASSWORD, True)
+    account = store.accounts.add(
+        "user", "bench@example.org", "Bench", rt.NO_PASSWORD, is_admin=True
+    )
     key, ids = store.keys.add(account.id, "bench", ["0.0.0.0/0", "::/0"]), []
     token = rt.secrets.token_urlsafe(32)
     store.sessions.add(account.id, token, "127.0.0.1", "bench")
     for number in range(count):
         name = project_name(number)
-        project, source = store.projects.add(account.id, "bench", name, name, {})
+        project, source = store.projects.add(account.id, "bench", name, name, settings={})
         releases = [
             rt.Release(
                 f"v1.{at}.0",
@@ -769,7 +771,7 @@ def add_sources(path: pathlib.Path, count: int, urls: Sequence[str] = ()) -> Non
     for number in range(count):
         settings = {"destinations": {"webhook": [ids[number % len(ids)]]}} if ids else {}
         store.projects.add(
-            account.id, "forge", project_name(number), project_name(number), settings
+            account.id, "forge", project_name(number), project_name(number), settings=settings
         )
     store.close()
     with contextlib.closing(sqlite3.connect(path)) as db, db:
