@@ -1024,6 +1024,12 @@ class VersionParts:
         return self.ranked(_rank_of_word)
 
     @functools.cached_property
+    def is_of_day(self) -> bool:
+        """Whether it is a date, or one of its numbers is a day, such as 20221218."""
+        has_day = any(20_000_000 < number < 21_000_000 for number in self.numbers)
+        return has_day or self.scheme == "date"
+
+    @functools.cached_property
     def as_count(self) -> VersionParts:
         """The same where its first number is no year, though it looks like one."""
         return dataclasses.replace(self, is_count=True)
@@ -1501,12 +1507,6 @@ class VersionRules(NamedTuple):
         return "" if is_on_lower_base else "yes"
 
 
-def has_day(parts: VersionParts) -> bool:
-    """Whether a version is a date, or one of its numbers is a day, such as 20221218."""
-    is_of_day = any(20_000_000 < number < 21_000_000 for number in parts.numbers)
-    return is_of_day or parts.scheme == "date"
-
-
 FAR = 5  # apart, first numbers may be another count
 
 
@@ -1519,7 +1519,7 @@ def _is_far(mine: VersionParts, other: VersionParts) -> bool:
     """
     if not mine.numbers or not other.numbers or mine.scheme == "date":
         return False
-    if has_day(mine) is not has_day(other):
+    if mine.is_of_day is not other.is_of_day:
         return True
     if (len(mine.numbers) == 1) is not (len(other.numbers) == 1):
         if mine.before != other.before:
@@ -16316,6 +16316,8 @@ _DIGEST_GRACE = 10.0  # seconds before a digest is due in which events go into t
 
 # ---- what a list says of its versions
 _FIRST_YEAR = 1980  # that versions are called after
+# Most lists have nothing of the kind, and are not read for it.
+_MAY_BE_YEAR_OR_HASH = re.compile("[0-9a-fA-F]{4}")
 _LONE_YEARS = 10  # before a release, that a number without others behind it may name
 
 
@@ -16330,30 +16332,32 @@ def _is_its_year(parts: VersionParts, date: str) -> bool:
     return first_year <= parts.numbers[0] <= year + 1
 
 
-def _counted_names(rules: VersionRules, releases: Mapping[str, Release]) -> frozenset[str]:
+def _counted_names(
+    rules: VersionRules, like_years: Iterable[str], releases: Mapping[str, Release]
+) -> frozenset[str]:
     """The names before numbers that look like years and are none: most do not agree with their dates.
 
     What has no date is dated as of the check that found it, so that the list itself decides.
     """
     agreeing, others = Counter[str](), Counter[str]()
-    for version, release in releases.items():
-        if version_parts(version).scheme != "year":
-            continue
-        parts = rules.parts(version)
-        if parts.numbers and release.date:
-            counter = agreeing if _is_its_year(parts, release.date) else others
+    for version in like_years:
+        parts, date = rules.parts(version), releases[version].date
+        if parts.numbers and date:
+            counter = agreeing if _is_its_year(parts, date) else others
             counter[parts.name] += 1
     return frozenset(name for name, count in others.items() if count > agreeing[name])
 
 
-def _hash_lengths(versions: Iterable[str]) -> frozenset[int]:
-    """How long numbers are that are hashes: those with a letter are more than those of digits alone."""
-    commits = {version: version_parts(version).commit for version in versions}
-    hashes = Counter(len(commit) for commit in commits.values() if commit)
-    if not hashes:
+def _hash_lengths(commits: Mapping[str, str], versions: Iterable[str]) -> frozenset[int]:
+    """How long numbers are that are hashes: those with a letter are more than those of digits alone.
+
+    ``commits``: the hashes with a letter, by version.
+    """
+    if not commits:
         return frozenset()
+    hashes = Counter(map(len, commits.values()))
     numbers = Counter(
-        len(hash_of_digits(version)) for version, commit in commits.items() if not commit
+        len(hash_of_digits(version)) for version in versions if version not in commits
     )
     return frozenset(length for length, count in hashes.items() if count > numbers[length] > 0)
 
@@ -16361,7 +16365,18 @@ def _hash_lengths(versions: Iterable[str]) -> frozenset[int]:
 def with_list_read(rules: VersionRules, releases: Mapping[str, Release]) -> VersionRules:
     """The rules with what only a list tells, decided once for all its versions: b1899 and b1900 are counted,
     9658143 beside a1b2c3d is a hash."""
-    return rules.of_list(_counted_names(rules, releases), _hash_lengths(releases))
+    if not _MAY_BE_YEAR_OR_HASH.search(" ".join(releases)):
+        return rules
+    like_years, commits = list[str](), dict[str, str]()
+    for version in releases:
+        parts = version_parts(version)
+        if parts.scheme == "year":
+            like_years.append(version)
+        if parts.commit:
+            commits[version] = parts.commit
+    return rules.of_list(
+        _counted_names(rules, like_years, releases), _hash_lengths(commits, releases)
+    )
 
 
 # ---- what is new
@@ -17652,7 +17667,7 @@ class _Doubts:
         """
         if parts.name not in ("", self._own.name):
             return True
-        if has_day(parts) and not has_day(self._own):
+        if parts.is_of_day and not self._own.is_of_day:
             return True
         return self._tags.family(parts).is_other_count(parts, self._own)
 
