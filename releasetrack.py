@@ -930,12 +930,24 @@ _ODD_TAG = re.compile(
 def _odd_kind(tag: str) -> str:
     match = _ODD_TAG.fullmatch(tag)
     kind = match.lastgroup or "" if match else ""
-    return f"{kind} {version_parts(tag).architecture}" if kind == "architecture" else kind
+    return f"for {version_parts(tag).architecture}" if kind == "architecture" else kind
 
 
 def tag_kinds(tags: Iterable[str]) -> frozenset[str]:
-    """The kinds of these tags of an image beside plain ones, such as "architecture arm64"."""
+    """The kinds of these tags of an image beside plain ones, such as "for arm64"."""
     return frozenset(map(_odd_kind, tags)) - {""}
+
+
+def is_of_kinds(tag: str, kinds: Collection[str]) -> bool:
+    """Whether an image's tag is plain, or of one of these kinds.
+
+    Older stores have an architecture as it is spelled in the tags that were read: "architecture aarch64".
+    """
+    kind = _odd_kind(tag)
+    if not kind or kind in kinds:
+        return True
+    spelled = _HALF.search(tag.lower()) if kind.startswith("for ") else None
+    return spelled is not None and f"architecture {spelled[1]}" in kinds
 
 
 def is_left_out(tag: str, installed: Iterable[str]) -> bool:
@@ -16572,11 +16584,11 @@ class TagKinds(NamedTuple):
         return None if self.read is None else compact_json(sorted(self.read))
 
     def is_read(self, version: str) -> bool:
-        return self.read is None or tag_kinds([version]) <= self.read
+        return self.read is None or is_of_kinds(version, self.read)
 
     def is_history(self, version: str) -> bool:
         """Whether such versions are read for the first time: those that there are came out before."""
-        return self.before is not None and not tag_kinds([version]) <= self.before
+        return self.before is not None and not is_of_kinds(version, self.before)
 
     @property
     def are_others(self) -> bool:

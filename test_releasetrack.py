@@ -18473,6 +18473,26 @@ def test_kind_of_tags_that_is_first_read_after_an_upgrade_is_history(noting):
     assert noting.check(image) == ["1.3.0-arm64"]
 
 
+@pytest.mark.parametrize(
+    "spelled, other", [("arm64", "aarch64"), ("x86_64", "amd64"), ("arm32v7", "armv7")]
+)
+def test_other_spelling_of_an_architecture_is_history_after_an_upgrade(noting, spelled, other):
+    """Older stores have an architecture as it was spelled: tags that spell it otherwise were not read."""
+    registry, store = noting.registry, noting.world.store
+    registry.push("me/app", f"1.0.0-{spelled}", f"1.1.0-{spelled}")
+    runs = (rt.Installation("", f"1.0.0-{spelled}"),)
+    image = noting.add("me/app", notify_level="all", installed=runs)
+    noting.check(image)
+    store.database.write(f"UPDATE source SET tag_kinds = '[\"architecture {spelled}\"]'")
+    source = store.sources.get(image.source_id)
+    assert rt.TagKinds.of([f"1.0.0-{spelled}"], source.tag_kinds).are_others
+    registry.push("me/app", f"0.8.0-{other}", f"0.9.0-{other}", f"1.2.0-{spelled}")
+    assert noting.check(image) == [f"1.2.0-{spelled}"]
+    assert f"0.9.0-{other}" in store.releases.known(image.source_id)
+    registry.push("me/app", f"1.3.0-{other}")
+    assert noting.check(image) == [f"1.3.0-{other}"]
+
+
 def test_tag_that_moved_loses_the_note_and_a_rebuild_fixes_nothing(noting):
     registry, forge, world = noting.registry, noting.forge, noting.world
     (
