@@ -18201,90 +18201,145 @@ def _is_wanted(project: Project, release: News, verdicts: RuleResult) -> bool:
 
 
 # ---- what is vulnerable, and what ends
-_CVSS = {
+_CVSS_LOSS = {"H": 0.56, "L": 0.22, "N": 0.0}
+_CVSS_EASE = {
     "AV": {"N": 0.85, "A": 0.62, "L": 0.55, "P": 0.2},
     "AC": {"L": 0.77, "H": 0.44},
     "UI": {"N": 0.85, "R": 0.62},
     "PR": {"N": 0.85, "L": 0.62, "H": 0.27},
 }
+_CVSS_RIGHTS = {"N": 0.85, "L": 0.68, "H": 0.5}  # "PR" where the scope changes
+# The least score that each word stands for, the worst first.
+_CVSS_WORDS = tuple(zip(SEVERITIES[:0:-1], (8.95, 6.95, 3.95, 0.05)))
+
+
+def _cvss_score(metrics: Mapping[str, str]) -> float:
+    """Returns the base score by the metrics of a vector. Raises KeyError where one is missing or odd.
+
+    https://www.first.org/cvss/v3-1/specification-document, sections 5 and 7
+    """
+    is_changed = metrics["S"] == "C"
+    loss = 1 - math.prod(1 - _CVSS_LOSS[metrics[name]] for name in "CIA")
+    weights = {**_CVSS_EASE, "PR": _CVSS_RIGHTS} if is_changed else _CVSS_EASE
+    ease = 8.22 * math.prod(values[metrics[name]] for name, values in weights.items())
+    if is_changed:
+        impact = 7.52 * (loss - 0.029) - 3.25 * (loss - 0.02) ** 15
+        score = (impact + ease) * 1.08
+    else:
+        impact = 6.42 * loss
+        score = impact + ease
+    if impact <= 0:
+        return 0.0
+    return math.ceil(min(10.0, score) * 10 - 1e-6) / 10  # rounded up, but for what floats add
 
 
 def cvss_severity(vector: str) -> str:
-    """The word for the base score of a CVSS 3 vector; "" for what is none.
-    https://www.first.org/cvss/v3-1/specification-document, sections 5 and 7"""
-    found = dict(part.partition(":")[::2] for part in vector.split("/"))
+    """Returns the word for the base score of a CVSS 3 vector; "" for what is none."""
+    metrics = dict(part.partition(":")[::2] for part in vector.split("/"))
     try:
-        is_changed = found["S"] == "C"
-        lost = 1 - math.prod(1 - {"H": 0.56, "L": 0.22, "N": 0.0}[found[name]] for name in "CIA")
-        rights = {"L": 0.68, "H": 0.5} if is_changed else {}
-        ease = 8.22 * math.prod(
-            (values | rights if name == "PR" else values)[found[name]]
-            for name, values in _CVSS.items()
-        )
+        score = _cvss_score(metrics)
     except KeyError:
         return ""
-    impact = 7.52 * (lost - 0.029) - 3.25 * (lost - 0.02) ** 15 if is_changed else 6.42 * lost
-    score = min(10.0, (impact + ease) * (1.08 if is_changed else 1)) if impact > 0 else 0.0
-    return next(
-        (
-            word
-            for word, least in zip(SEVERITIES[:0:-1], (8.95, 6.95, 3.95, 0.05))
-            if (math.ceil(score * 10 - 1e-6) / 10 >= least)
-        ),
-        "",
-    )
+    for word, least in _CVSS_WORDS:
+        if score >= least:
+            return word
+    return ""
+
+
+_OSV_BATCH = 1000  # queries at once
+_OSV_PAGES = 20  # of one query
+_OSV_EXTRA_BATCHES = 200  # for further pages, and without queries that are wrong
+
+
+class _OsvPage(NamedTuple):
+    """A page of what matches a query."""
+
+    query: OsvQuery
+    token: str  # "" of the first
 
 
 def osv_matches(
-    found: dict[OsvQuery, dict[str, str]], url: str, queries: Iterable[OsvQuery]
+    matches: dict[OsvQuery, dict[str, str]], url: str, queries: Iterable[OsvQuery]
 ) -> Generator[Request, Answer, None]:
-    """Put into ``found`` the ids of the records that match each query, and when they were modified; one more
-    than OSV_RECORDS where there are more. Not of a query that cannot be answered, as one that is wrong, which
-    fails its batch, or whose pages do not end. https://google.github.io/osv.dev/post-v1-querybatch/"""
-    waiting = [(query, "") for query in dict.fromkeys(queries)]
-    batches = deque(waiting[at : at + 1000] for at in range(0, len(waiting), 1000))
-    partial, pages = dict[OsvQuery, dict[str, str]](), Counter[OsvQuery]()
-    for _ in range(len(batches) + 200):  # as many further pages and wrong queries
+    """Puts into ``matches`` the ids of the records that match each query, and when they were modified.
+
+    That is one more than OSV_RECORDS where there are more. Of a query that cannot be answered there is none:
+    one that is wrong, which fails its batch, or whose pages do not end.
+    https://google.github.io/osv.dev/post-v1-querybatch/
+    """
+    first_pages = [_OsvPage(query, "") for query in dict.fromkeys(queries)]
+    starts = range(0, len(first_pages), _OSV_BATCH)
+    batches = deque(first_pages[start : start + _OSV_BATCH] for start in starts)
+    reader = _OsvReader(matches)
+    for _ in range(len(batches) + _OSV_EXTRA_BATCHES):
         if not batches:
             break
         batch = batches.popleft()
-        body = {
-            "queries": [
-                {"package": {"ecosystem": ecosystem, "name": name}, "version": version}
-                | ({"page_token": token} if token else {})
-                for (ecosystem, name, version), token in batch
-            ]
-        }
-        answer = yield Request(
-            f"{url}/v1/querybatch",
-            {"Content-Type": "application/json"},
-            "POST",
-            compact_json(body).encode(),
-            accept_statuses=(400,),
-        )
+        answer = yield _osv_request(url, batch)
         if answer.status == 400:
-            named = re.search("query at index ([0-9]{1,4})", answer.text()[: 4 * KIB])
-            at = int(named[1]) if named else len(batch) // 2  # else in one of the halves
-            batches += [
-                part for part in (batch[:at], batch[at + bool(named) :]) if part and len(batch) > 1
-            ]
-            continue
-        more = list[tuple[OsvQuery, str]]()
-        for (query, _), result in zip(batch, answer.json()["results"], strict=True):
-            ids = partial.setdefault(query, {})
+            batches += _without_wrong_query(batch, answer.text()[: 4 * KIB])
+        elif next_pages := reader.read(batch, answer.json()):
+            batches.append(next_pages)
+
+
+def _osv_request(url: str, batch: Iterable[_OsvPage]) -> Request:
+    queries = list[dict[str, Any]]()
+    for (ecosystem, name, version), token in batch:
+        query: dict[str, Any] = {
+            "package": {"ecosystem": ecosystem, "name": name},
+            "version": version,
+        }
+        if token:
+            query["page_token"] = token
+        queries.append(query)
+    return Request(
+        f"{url}/v1/querybatch",
+        {"Content-Type": "application/json"},
+        "POST",
+        compact_json({"queries": queries}).encode(),
+        accept_statuses=(400,),
+    )
+
+
+def _without_wrong_query(batch: list[_OsvPage], refusal: str) -> list[list[_OsvPage]]:
+    """Returns the parts of a batch to ask for instead, without the query that its refusal names.
+
+    Where it names none, that is in one of the halves.
+    """
+    if len(batch) == 1:
+        return []
+    if match := re.search("query at index ([0-9]{1,4})", refusal):
+        index = int(match[1])
+        parts = [batch[:index], batch[index + 1 :]]
+    else:
+        half = len(batch) // 2
+        parts = [batch[:half], batch[half:]]
+    return [part for part in parts if part]
+
+
+class _OsvReader:
+    """Collects the ids of records, page by page."""
+
+    def __init__(self, matches: dict[OsvQuery, dict[str, str]]) -> None:
+        self._matches = matches  # of queries whose pages were all read
+        self._unfinished = dict[OsvQuery, dict[str, str]]()
+        self._pages_read = Counter[OsvQuery]()
+
+    def read(self, batch: Sequence[_OsvPage], document: Any) -> list[_OsvPage]:
+        """Reads what answers a batch; returns the pages to ask for next."""
+        next_pages = list[_OsvPage]()
+        for (query, _), result in zip(batch, document["results"], strict=True):
+            ids = self._unfinished.setdefault(query, {})
             room = OSV_RECORDS + 1 - len(ids)
-            records = itertools.islice(result.get("vulns") or (), room)
-            ids |= {
-                record["id"][:NAME_LIMIT]: str(record["modified"])[:NAME_LIMIT]
-                for record in records
-            }
-            pages[query] += 1
+            for record in itertools.islice(result.get("vulns") or (), room):
+                ids[record["id"][:NAME_LIMIT]] = str(record["modified"])[:NAME_LIMIT]
+            self._pages_read[query] += 1
             token = result.get("next_page_token")
             if not token or len(ids) > OSV_RECORDS:
-                found[query] = ids
-            elif pages[query] < 20:
-                more.append((query, token))
-        batches += [more] if more else []
+                self._matches[query] = ids
+            elif self._pages_read[query] < _OSV_PAGES:
+                next_pages.append(_OsvPage(query, token))
+        return next_pages
 
 
 _NOT_FOR_PEOPLE = re.compile(f"{UNSTORABLE.pattern}|[{DIRECTIONS}]")
@@ -18295,7 +18350,7 @@ def _osv_text(value: Any) -> str:
 
 
 def _osv_severity(record: Any, affected: Iterable[Any]) -> str:
-    """One of SEVERITIES: as the record says in a word, else by its first score or one of what is affected."""
+    """Returns one of SEVERITIES: as the record says in a word, else by its first score or one of ``affected``."""
     if _osv_text(record["id"]).startswith("MAL-"):  # malware
         return "critical"
     word = _osv_text((record.get("database_specific") or {}).get("severity")).lower()
@@ -18309,7 +18364,7 @@ def _osv_severity(record: Any, affected: Iterable[Any]) -> str:
 
 
 def _osv_ranges(affected: Any) -> Iterator[dict[str, Any]]:
-    """The ranges of a package that count by versions, not by commits."""
+    """Yields the ranges of a package that count by versions, not by commits."""
     for range_ in affected.get("ranges") or ():
         if range_.get("type") in ("SEMVER", "ECOSYSTEM"):
             events = itertools.chain.from_iterable(event.items() for event in range_["events"])
@@ -18321,60 +18376,72 @@ def _osv_ranges(affected: Any) -> Iterator[dict[str, Any]]:
 
 
 def trimmed_record(record: Any) -> dict[str, Any]:
-    """What is kept of a record: https://ossf.github.io/osv-schema/  Raises what an odd one makes raise.
+    """Returns what is kept of a record: https://ossf.github.io/osv-schema/  Raises what an odd one makes raise.
 
     Ranges for which OSV_RECORD_LIMIT has no room are left out: what ends the flaw is then not known.
     """
-    affected = [one for one in record.get("affected") or () if one.get("package")][:200]
+    affected = [package for package in record.get("affected") or () if package.get("package")]
+    affected = affected[:200]
     about = _osv_text(record.get("summary") or record.get("details")).strip()
-    kept: dict[str, Any] = {
+    trimmed: dict[str, Any] = {
         "id": _osv_text(record["id"]),
         "aliases": list(map(_osv_text, (record.get("aliases") or ())[:10])),
         "withdrawn": bool(record.get("withdrawn")),
         "title": re.split(r"(?<=[.!?])\s|\n", about)[0],
         "severity": _osv_severity(record, affected),
         "is_notice": any(
-            (one.get("database_specific") or {}).get("informational") for one in affected
+            (package.get("database_specific") or {}).get("informational") for package in affected
         ),
         "affected": [],
     }
-    room = OSV_RECORD_LIMIT - len(compact_json(kept))
+    room = OSV_RECORD_LIMIT - len(compact_json(trimmed))
     for range_ in itertools.chain.from_iterable(map(_osv_ranges, affected)):
         room -= len(compact_json(range_)) + 1
         if room < 0:
             break
-        kept["affected"].append(range_)
-    return kept
+        trimmed["affected"].append(range_)
+    return trimmed
+
+
+def _is_range_of(package_range: Mapping[str, Any], ecosystem: str, name: str) -> bool:
+    if package_range["ecosystem"] != ecosystem:
+        return False
+    if ecosystem == "PyPI":
+        return pep503(package_range["name"]) == pep503(name)
+    return bool(package_range["name"] == name)
+
+
+def _end_of_range(
+    events: Iterable[Sequence[str]], own_place: VersionOrder, order: Callable[[str], VersionOrder]
+) -> str | None:
+    """Returns where the part of a range ends that a version at ``own_place`` is in; None where it is in none."""
+    in_order = sorted(
+        (((), []) if version == "0" else order(version), kind, version) for kind, version in events
+    )
+    begin: VersionOrder | None = None
+    for place, kind, version in in_order:
+        if kind == "introduced":
+            begin = place
+        elif kind in ("fixed", "last_affected") and begin is not None and begin <= own_place:
+            is_last = kind == "last_affected" and own_place == place
+            if own_place < place or is_last:
+                return version if kind == "fixed" else f"above {version}"
+    return None
 
 
 def _fixed_in(
     record: Mapping[str, Any], query: OsvQuery, order: Callable[[str], VersionOrder]
 ) -> list[str]:
-    """The first versions above a query's that are not affected, as the ranges of a record say."""
-    found, mine = list[str](), order(query[2])
-    for one in record["affected"]:
-        names = [pep503(name) if query[0] == "PyPI" else name for name in (one["name"], query[1])]
-        begin: VersionOrder | None = None
-        is_mine = one["ecosystem"] == query[0] and names[0] == names[1]
-        for at, kind, version in (
-            sorted(
-                (((), []) if version == "0" else order(version), kind, version)
-                for kind, version in one["events"]
-            )
-            if is_mine
-            else ()
-        ):
-            if kind == "introduced":
-                begin = at
-            elif (
-                kind in ("fixed", "last_affected")
-                and begin is not None
-                and begin <= mine
-                and (mine < at or (kind == "last_affected" and mine == at))
-            ):
-                found.append(version if kind == "fixed" else f"above {version}")
-                break
-    return found
+    """Returns the first versions above a query's that are not affected, as the ranges of a record say."""
+    ecosystem, name, version = query
+    own_place = order(version)
+    fixed = list[str]()
+    for package_range in record["affected"]:
+        if _is_range_of(package_range, ecosystem, name):
+            end = _end_of_range(package_range["events"], own_place, order)
+            if end is not None:
+                fixed.append(end)
+    return fixed
 
 
 def _fixed_of_group(
@@ -18382,79 +18449,94 @@ def _fixed_of_group(
     queries: Iterable[OsvQuery],
     order: Callable[[str], VersionOrder],
 ) -> list[str]:
-    """The first versions above what was asked about that are not affected, by all records of a flaw."""
+    """Returns the first versions above what was asked about that are not affected, by all records of a flaw."""
     pairs = itertools.product(group, queries)
     fixed = (_fixed_in(record, query, order) for record, query in pairs)
     return list(itertools.chain.from_iterable(fixed))
 
 
 def _rank_of_flaw_id(id_: str) -> tuple[bool, bool, str]:
-    """What sorts the ids of a flaw: the CVE's, then GitHub's, then others."""
+    """Returns what sorts the ids of a flaw: the CVE's, then GitHub's, then others."""
     return not id_.startswith("CVE-"), not id_.startswith("GHSA-"), id_
 
 
-def _records_of_flaws(
-    records: Iterable[Mapping[str, Any]],
-) -> list[tuple[set[str], list[Mapping[str, Any]]]]:
-    """Groups of records that name each other, each with all their ids; without those that are withdrawn."""
-    groups = list[tuple[set[str], list[Mapping[str, Any]]]]()
+class _Flaw(NamedTuple):
+    """Records that name each other say the same of one flaw."""
+
+    ids: set[str]  # all of theirs
+    records: list[Mapping[str, Any]]
+
+
+def _flaws_of(records: Iterable[Mapping[str, Any]]) -> list[_Flaw]:
+    """Returns the flaws that records are of, without records that are withdrawn."""
+    flaws = list[_Flaw]()
     for record in records:
         if record["withdrawn"]:
             continue
-        ids, joined = {record["id"], *record["aliases"]}, [record]
-        for group in [group for group in groups if group[0] & ids]:
-            groups.remove(group)
-            ids, joined = ids | group[0], group[1] + joined
-        groups.append((ids, joined))
-    return groups
+        joined = _Flaw({record["id"], *record["aliases"]}, [record])
+        for flaw in [flaw for flaw in flaws if flaw.ids & joined.ids]:
+            flaws.remove(flaw)
+            joined = _Flaw(joined.ids | flaw.ids, flaw.records + joined.records)
+        flaws.append(joined)
+    return flaws
 
 
 def advisories_of(
-    found: Mapping[OsvQuery, Sequence[Mapping[str, Any]]],
-    left: Collection[str] | None,
+    records_of: Mapping[OsvQuery, Sequence[Mapping[str, Any]]],
+    remaining: Collection[str] | None,
     order: Callable[[str], VersionOrder],
 ) -> tuple[Advisory, ...]:
-    """What the records say of a version: those that name each other are one, and withdrawn ones none.
+    """Returns what the records say of a version: those that name each other are one, withdrawn ones none.
 
-    ``found``: the records by query, each of the same version. ``left``: the ids of those that the newest
-    version still has; None: not known.
+    ``records_of``: the records by query, each of the same version. ``remaining``: the ids of those that the
+    newest version still has; None: not known.
     """
-    records = {record["id"]: record for matching in found.values() for record in matching}
-    certain = {
-        record["id"]
-        for query, matching in found.items()
-        if query[0] != "GIT"
-        for record in matching
-    }
-    advisories = []
-    for ids, group in _records_of_flaws(records.values()):
-        names = sorted(ids, key=_rank_of_flaw_id)
-        titles = [record["title"] for record in group if record["title"]]
-        fixed = _fixed_of_group(group, found, order)
-        doubt = ""
-        if certain.isdisjoint(record["id"] for record in group):
-            doubt = "possible"
-        elif all(record["is_notice"] for record in group):
-            doubt = "notice"
+    records = dict[str, Mapping[str, Any]]()
+    certain = set[str]()
+    for query, matching in records_of.items():
+        records |= {record["id"]: record for record in matching}
+        if query[0] != "GIT":
+            certain.update(record["id"] for record in matching)
+    advisories = list[Advisory]()
+    for flaw in _flaws_of(records.values()):
+        fixed = _fixed_of_group(flaw.records, records_of, order)
         advisories.append(
-            Advisory(
-                id=names[0],
-                aliases=tuple(names[1:]),
-                title=titles[0] if titles else "",
-                severity=max((record["severity"] for record in group), key=SEVERITIES.index),
+            _advisory_of(
+                flaw,
+                is_certain=any(record["id"] in certain for record in flaw.records),
+                is_ended=None if remaining is None else flaw.ids.isdisjoint(remaining),
                 fixed_in=max(
                     fixed, default="", key=lambda version: order(version.removeprefix("above "))
                 ),
-                is_ended=None if left is None else ids.isdisjoint(left),
-                doubt=doubt,
             )
         )
     advisories.sort(key=lambda advisory: (-advisory.rank, advisory.id))
     return tuple(advisories[:ADVISORY_LIMIT])
 
 
+def _advisory_of(
+    flaw: _Flaw, *, is_certain: bool, is_ended: bool | None, fixed_in: str
+) -> Advisory:
+    names = sorted(flaw.ids, key=_rank_of_flaw_id)
+    titles = [record["title"] for record in flaw.records if record["title"]]
+    doubt = ""
+    if not is_certain:
+        doubt = "possible"
+    elif all(record["is_notice"] for record in flaw.records):
+        doubt = "notice"
+    return Advisory(
+        id=names[0],
+        aliases=tuple(names[1:]),
+        title=titles[0] if titles else "",
+        severity=max((record["severity"] for record in flaw.records), key=SEVERITIES.index),
+        fixed_in=fixed_in,
+        is_ended=is_ended,
+        doubt=doubt,
+    )
+
+
 def first_records(matches: Mapping[OsvQuery, Mapping[str, str]], query: OsvQuery) -> list[str]:
-    """The ids of the records that are read of those that match a query."""
+    """Returns the ids of the records that are read of those that match a query."""
     return list(itertools.islice(matches.get(query, ()), OSV_RECORDS))
 
 
@@ -18470,19 +18552,19 @@ class OsvAnswers(NamedTuple):
         return len(counts) == len(queries) and max(counts, default=0) <= OSV_RECORDS
 
     def ids_of(self, queries: Iterable[OsvQuery]) -> set[str]:
-        """The ids of the records that are read of them."""
+        """Returns the ids of the records that are read of them."""
         each = (first_records(self.matches, query) for query in queries)
         return set(itertools.chain.from_iterable(each))
 
     def names_of(self, queries: Iterable[OsvQuery]) -> set[str]:
-        """The same with their other ids."""
+        """Returns the ids of the records that are read of them, with their other ids."""
         names = self.ids_of(queries)
         for id_ in tuple(names):
             names.update(self.records[id_]["aliases"])
         return names
 
     def records_of(self, queries: Iterable[OsvQuery]) -> dict[OsvQuery, list[Any]]:
-        """The records that were read, by query."""
+        """Returns the records that were read, by query."""
         return {
             query: [self.records[id_] for id_ in first_records(self.matches, query)]
             for query in queries
@@ -18490,7 +18572,7 @@ class OsvAnswers(NamedTuple):
 
 
 def without_advice(installation: Installation) -> Installation:
-    """What is known of an installation while OSV and endoflife.date are not asked."""
+    """Returns what is known of an installation while OSV and endoflife.date are not asked."""
     return dataclasses.replace(
         installation,
         advisories=(),
@@ -18539,7 +18621,7 @@ def with_flaws(
     if not is_answered or not answers.ids_of(queries.all()) <= answers.records.keys():
         return installation
     is_newest_known = bool(newest) and answers.has_all_of(newest)
-    left = answers.names_of(newest) if is_newest_known else None
+    remaining = answers.names_of(newest) if is_newest_known else None
     own_flaws = None
     if is_newest_known and answers.has_all_of(own):
         own_flaws = _count_of_own_flaws(queries, answers, rules)
@@ -18548,13 +18630,13 @@ def with_flaws(
         installation,
         advised_at=now,
         advised_newest=AdvisedNewest(asked_newest, own_flaws),
-        advisories=advisories_of(answers.records_of(own), left, rules.order),
+        advisories=advisories_of(answers.records_of(own), remaining, rules.order),
         has_more_advisories=any(len(answers.matches[query]) > OSV_RECORDS for query in own),
     )
 
 
 class Cycle(NamedTuple):
-    """A line of releases of a product: https://endoflife.date/docs/api/v1/"""
+    """A cycle is a line of releases of a product: https://endoflife.date/docs/api/v1/"""
 
     name: str  # its first numbers, maybe with a word, as 13.0-sp2; or another text
     day: str | None  # of its end of life
@@ -18568,9 +18650,12 @@ _PLAIN_NAMES = frozenset(("jdk", "jre"))  # before the version in tags of any pr
 
 
 def _cycles_of_numbers(parts: VersionParts, cycles: Iterable[Cycle]) -> list[Cycle]:
-    """The cycles with the longest name whose numbers a version begins with; those of them, if there are some,
-    whose word is one of the version's."""
-    longest, named = list[Cycle](), list[Cycle]()
+    """Returns the cycles with the longest name whose numbers a version begins with.
+
+    If the word of some of them is one of the version's, it returns those.
+    """
+    longest = list[Cycle]()
+    named = list[Cycle]()
     length = 0
     words = {*parts.behind, *parts.variant, "".join(parts.behind)}
     for cycle in cycles:
@@ -18579,7 +18664,9 @@ def _cycles_of_numbers(parts: VersionParts, cycles: Iterable[Cycle]) -> list[Cyc
         if not match or numbers != parts.numbers[: len(numbers)] or len(numbers) < length:
             continue
         if len(numbers) > length:
-            longest, named, length = [], [], len(numbers)
+            longest = []
+            named = []
+            length = len(numbers)
         longest.append(cycle)
         if match[2] in words:
             named.append(cycle)
@@ -18587,7 +18674,10 @@ def _cycles_of_numbers(parts: VersionParts, cycles: Iterable[Cycle]) -> list[Cyc
 
 
 def _cycle_of(version: str, rules: VersionRules, cycles: Sequence[Cycle]) -> Cycle | None:
-    """The cycle of a version: by its code name, its first numbers, or as the newest of one. None: not certain."""
+    """Returns the cycle of a version, by its code name, its first numbers, or as the newest of one.
+
+    None: not certain.
+    """
     text = version.lower()
     first_word = re.split("[^a-z]", text)[0]
     by_code_name = [
@@ -18610,8 +18700,11 @@ def _cycle_of(version: str, rules: VersionRules, cycles: Sequence[Cycle]) -> Cyc
 def end_of_life(
     version: str, rules: VersionRules, cycles: Iterable[Sequence[Any]], now: float
 ) -> tuple[str, int | None]:
-    """``(day, days until then)`` of the end of life of a version's cycle: "ended" and 0 where only that is
-    known, else "", None. ``cycles``: the members of each Cycle, of old stores the first three."""
+    """Returns ``(day, days until then)`` of the end of life of a version's cycle.
+
+    "ended" and 0 where only that is known, else "" and None. ``cycles``: the members of each Cycle, of old
+    stores the first three.
+    """
     cycle = _cycle_of(version, rules, [Cycle(*members) for members in cycles])
     if cycle is None:
         return "", None
@@ -18640,89 +18733,131 @@ def alerts_of(project: Project) -> Alerts:
     Each flaw once a place and when it is worse, an end of life 90 and 7 days before. What is alerted has last
     what is true now: if there is too much, what is no longer true goes first.
     """
-    ranks, lines, flaws = dict[str, int](), list[str](), dict[str, str]()
-    for alert in project.alerted:
-        rank, _, flaw_and_place = alert.partition(" ")
-        ranks[flaw_and_place] = int(rank)
+    collector = _AlertCollector(project.alerted)
     for installation in project.installed:
-        place, days = installation.place, installation.eol_days or 0
-        name = f"{installation.shown} on {place}" if place else installation.shown
-        step = sum(1 for limit in _END_ALERTS if 0 < days <= limit)
-        if step:
-            known_step = ranks.pop(f"{installation.eol} {place}", 0)
-            ranks[f"{installation.eol} {place}"] = max(step, known_step)
-            if step > known_step:
-                in_days = pluralize(days, "day")
-                lines.append(f"{name} reaches its end of life on {installation.eol}, in {in_days}.")
+        collector.add_end_of_life(installation)
         for flaw in installation.vulnerabilities:
-            known_rank = max(ranks.get(f"{id_} {place}", 0) for id_ in (flaw.id, *flaw.aliases))
-            ranks.pop(f"{flaw.id} {place}", None)
-            ranks[f"{flaw.id} {place}"] = max(flaw.rank, known_rank)
-            if flaw.rank > known_rank:
-                ends = ""
-                if flaw.is_ended:
-                    ends = f". The update to {installation.newest} ends it. {installation.warning}"
-                lines.append(f"{name}: {flaw} {flaw.title}".rstrip(" .") + ends.rstrip())
-                flaws[flaw.id] = installation.shown
-    alerted = [f"{rank} {flaw_and_place}" for flaw_and_place, rank in ranks.items()]
-    return Alerts(lines, flaws, tuple(alerted[-_ALERTED_LIMIT:]))
+            collector.add_flaw(installation, flaw)
+    return collector.alerts()
+
+
+class _AlertCollector:
+    """Collects what is worse than what was alerted before."""
+
+    def __init__(self, alerted: Iterable[str]) -> None:
+        self._lines = list[str]()
+        self._flaws = dict[str, str]()
+        self._ranks = dict[str, int]()  # by the id of a flaw or the day of an end, and the place
+        for alert in alerted:
+            rank, _, name_and_place = alert.partition(" ")
+            self._ranks[name_and_place] = int(rank)
+
+    def add_end_of_life(self, installation: Installation) -> None:
+        days = installation.eol_days or 0
+        rank = sum(1 for limit in _END_ALERTS if 0 < days <= limit)
+        if rank and self._is_worse([installation.eol], installation.place, rank):
+            self._lines.append(
+                f"{self._name(installation)} reaches its end of life on {installation.eol}, "
+                f"in {pluralize(days, 'day')}."
+            )
+
+    def add_flaw(self, installation: Installation, flaw: Advisory) -> None:
+        if not self._is_worse([flaw.id, *flaw.aliases], installation.place, flaw.rank):
+            return
+        words = f"{self._name(installation)}: {flaw} {flaw.title}".rstrip(" .")
+        if flaw.is_ended:
+            words += (
+                f". The update to {installation.newest} ends it. {installation.warning}".rstrip()
+            )
+        self._lines.append(words)
+        self._flaws[flaw.id] = installation.shown
+
+    def alerts(self) -> Alerts:
+        alerted = [f"{rank} {name_and_place}" for name_and_place, rank in self._ranks.items()]
+        return Alerts(self._lines, self._flaws, tuple(alerted[-_ALERTED_LIMIT:]))
+
+    def _is_worse(self, names: Sequence[str], place: str, rank: int) -> bool:
+        """Notes the rank of what is true now, last; returns whether it is higher than it was by any name."""
+        known_rank = max(self._ranks.get(f"{name} {place}", 0) for name in names)
+        name_and_place = f"{names[0]} {place}"
+        self._ranks.pop(name_and_place, None)  # what is set again stands last
+        self._ranks[name_and_place] = max(rank, known_rank)
+        return rank > known_rank
+
+    @staticmethod
+    def _name(installation: Installation) -> str:
+        if installation.place:
+            return f"{installation.shown} on {installation.place}"
+        return installation.shown
 
 
 # ---- who is notified, and when
 def should_notify(destination: Destination, project: Project, release: Release | None) -> bool:
     """Whether a destination is notified of a project's release, or with None of the state of its source.
-    Of a kind of which the project lists destinations, those are; else those that are for every project."""
-    listed, tags = project.destinations.get(destination.kind), set(project.tags)
-    if (
-        project.is_muted
-        or destination.pause == "drop"
-        or (destination.kind == "email" and project.email_notification == "none")
-    ):
+
+    A project may list destinations of a kind; then the others of that kind are not. Else those are that are
+    for every project.
+    """
+    if project.is_muted or destination.pause == "drop":
         return False
-    return (
-        (destination.id in listed if listed else destination.is_for_every_project)
-        and (not destination.tags or not tags.isdisjoint(destination.tags))
-        and tags.isdisjoint(destination.without_tags)
-        and (release is None or bool(release.cve) or not destination.is_security_only)
-    )
+    if destination.kind == "email" and project.email_notification == "none":
+        return False
+    listed = project.destinations.get(destination.kind)
+    is_chosen = destination.id in listed if listed else destination.is_for_every_project
+    tags = set(project.tags)
+    has_tag = not destination.tags or not tags.isdisjoint(destination.tags)
+    if not is_chosen or not has_tag or not tags.isdisjoint(destination.without_tags):
+        return False
+    return release is None or bool(release.cve) or not destination.is_security_only
+
+
+def _is_digest_day(schedule: str, day: datetime.date) -> bool:
+    if schedule == "weekly":
+        return day.weekday() == 0
+    return schedule == "daily" or day.day == 1
 
 
 def next_boundary(schedule: str, now: float, account: Account, settings: Settings) -> float:
-    """When an event of ``now`` is sent: at once, at the next full hour, or at the account's next digest hour
-    (weekly: on a Monday, monthly: on the first), in its time zone."""
+    """Returns when an event of ``now`` is sent.
+
+    That is at once, at the next full hour, or at the account's next digest hour (weekly: on a Monday, monthly:
+    on the first), in its time zone.
+    """
     if schedule == "instant":
         return now
     local = datetime.datetime.fromtimestamp(now, account.zone)
-    digest_hour = settings.digest_hour if account.digest_hour is None else account.digest_hour
     if schedule == "hourly":
         return local.replace(minute=0, second=0, microsecond=0).timestamp() + HOUR
-    days = (local.date() + datetime.timedelta(days) for days in range(33))
-    digests = (
-        datetime.datetime.combine(day, datetime.time(digest_hour), local.tzinfo) for day in days
-    )
-    return next(
-        at.timestamp()
-        for at in digests
-        if at.timestamp() > now
-        and {"daily": True, "weekly": at.weekday() == 0, "monthly": at.day == 1}[schedule]
-    )
+    digest_hour = settings.digest_hour if account.digest_hour is None else account.digest_hour
+    day = local.date()
+    while True:
+        digest = datetime.datetime.combine(day, datetime.time(digest_hour), local.tzinfo)
+        digest_at = digest.timestamp()
+        if digest_at > now and _is_digest_day(schedule, day):
+            return digest_at
+        day += datetime.timedelta(days=1)
 
 
-def after_quiet_hours(at: float, account: Account) -> float:
-    """The instant, or the end of the account's quiet hours that it falls into."""
+def after_quiet_hours(instant: float, account: Account) -> float:
+    """Returns the instant, or the end of the account's quiet hours that it falls into."""
     if not account.quiet_from or not account.quiet_until:
-        return at
-    begins, ends = map(datetime.time.fromisoformat, (account.quiet_from, account.quiet_until))
-    local, one_day = datetime.datetime.fromtimestamp(at, account.zone), datetime.timedelta(days=1)
-    last_day = local.date() + one_day * (local.time() >= ends)
-    first_day = last_day - one_day * (ends <= begins)
-    until = datetime.datetime.combine(last_day, ends, local.tzinfo).timestamp()
-    is_quiet = datetime.datetime.combine(first_day, begins, local.tzinfo).timestamp() <= at
-    return max(at, until) if is_quiet else at
+        return instant
+    begins = datetime.time.fromisoformat(account.quiet_from)
+    ends = datetime.time.fromisoformat(account.quiet_until)
+    local = datetime.datetime.fromtimestamp(instant, account.zone)
+    last_day = local.date()  # of the quiet hours that are now, or the next
+    if local.time() >= ends:
+        last_day += datetime.timedelta(days=1)
+    first_day = last_day
+    if ends <= begins:  # they go on over midnight
+        first_day -= datetime.timedelta(days=1)
+    begins_at = datetime.datetime.combine(first_day, begins, local.tzinfo).timestamp()
+    ends_at = datetime.datetime.combine(last_day, ends, local.tzinfo).timestamp()
+    return max(instant, ends_at) if begins_at <= instant else instant
 
 
 class DueFacts(NamedTuple):
-    """What decides when a delivery is due, beside its account and the settings."""
+    """These facts decide when a delivery is due, beside its account and the settings."""
 
     happened_at: float  # the event; or an attempt that failed
     kind: str  # of the destination
@@ -18769,7 +18904,7 @@ def due_time(facts: DueFacts, account: Account, settings: Settings) -> DueTime:
 
 
 def put_off_until(delivery: Delivery, now: float, *, is_urgent: bool) -> float | None:
-    """Until when the quiet hours put off what was due before they began; None: it is sent now.
+    """Returns until when quiet hours put off what was due before they began; None: it is sent now.
 
     So something may be due in them that waited for its destination. What was due within them is
     urgent, or is sent again by hand.
@@ -18807,7 +18942,7 @@ def due_again(delivery: ChangedDelivery, now: float, settings: Settings) -> Reci
 
 
 def reason_to_skip(delivery: HeldDelivery) -> str:
-    """Why what was held is not sent, now that its hold is over; "" where it is sent."""
+    """Returns why what was held is not sent, now that its hold is over; "" where it is sent."""
     return "the release was removed" if delivery.is_gone else ""
 
 
@@ -18816,8 +18951,8 @@ def recipients_of(
     release: Release | None,
     now: float,
     settings: Settings,
-    are_webhooks: bool | None = None,
     *,
+    are_webhooks: bool | None = None,
     is_gathered: bool = False,
 ) -> tuple[Recipient, ...]:
     """Returns who is notified of a project's release, or with None of the state of its source, and when.
@@ -18853,7 +18988,9 @@ def recipients_of(
             own_facts = facts._replace(kind=kind, schedule=schedule)
             recipients[address] = _recipient(destination, subscriber.account, settings, own_facts)
     waits_at = release.waits_at if isinstance(release, News) else ()
-    return tuple(one for one in recipients.values() if one.destination_id not in waits_at)
+    return tuple(
+        recipient for recipient in recipients.values() if recipient.destination_id not in waits_at
+    )
 
 
 # ---- what an event says
@@ -18862,7 +18999,7 @@ def _account_body(account: Account) -> dict[str, Any]:
 
 
 def notice_body(subscriber: Subscriber, date: str | None, **members: Any) -> dict[str, Any]:
-    """The body of an event about a project; optional members only when they say something."""
+    """Returns the body of an event about a project; optional members only when they say something."""
     project = subscriber.project
     return drop_empty(
         provider=project.provider,
@@ -18879,8 +19016,19 @@ FOR_PEOPLE = ("is_major", "is_final_now")  # members of a body that no webhook i
 
 
 def event_body(subscriber: Subscriber, release: News) -> dict[str, Any]:
-    """The contract's body of a notification, with the members of FOR_PEOPLE."""
+    """Returns the contract's body of a notification, with the members of FOR_PEOPLE."""
     note = release.note
+    installed = list[dict[str, Any]]()
+    for installation in subscriber.project.installed:
+        is_doubtful = installation.may_follow == release.version
+        installed.append(
+            drop_empty(
+                place=installation.place,
+                version=installation.shown,
+                behind=installation.behind or None,
+                may_follow=installation.may_follow if is_doubtful else None,
+            )
+        )
     return notice_body(
         subscriber,
         release.date,
@@ -18891,49 +19039,47 @@ def event_body(subscriber: Subscriber, release: News) -> dict[str, Any]:
         is_final_now=release.change == FINAL and release.was_announced,
         is_major=release.step == "major" and not release.is_repeated,
         note=note and note.message and {"title": note.title, "message": note.message},
-        installed=[
-            drop_empty(
-                place=one.place,
-                version=one.shown,
-                behind=one.behind or None,
-                may_follow=(one.may_follow if one.may_follow == release.version else None),
-            )
-            for one in subscriber.project.installed
-        ],
+        installed=installed,
     )
 
 
 def has_failed_for_days(destination: Destination, now: float) -> bool:
-    """Whether all attempts have failed for three days. After the last one that a delivery has, no other may
-    come; and one failure before the machine was switched off is not enough."""
-    since, last = destination.failing_since, destination.failed_at
-    return (
-        since is not None
-        and last is not None
-        and now - since >= FAILURE_ALERT_AFTER
-        and last - since >= RETRY_WINDOW - 1.1 * RETRY_MAX_WAIT
-    )
+    """Whether all attempts have failed for three days.
+
+    After the last one that a delivery has, no other may come; and one failure before the machine was switched
+    off is not enough.
+    """
+    since = destination.failing_since
+    last = destination.failed_at
+    if since is None or last is None:
+        return False
+    have_failed_long = last - since >= RETRY_WINDOW - 1.1 * RETRY_MAX_WAIT
+    return have_failed_long and now - since >= FAILURE_ALERT_AFTER
 
 
 def destination_event(
     failing: Destination,
     account: Account,
-    others: Sequence[Destination],
+    destinations: Iterable[Destination],
+    *,
     now: float,
     settings: Settings,
 ) -> Event:
-    """A destination keeps failing: for the account's others that work, and are no webhooks."""
+    """Returns what says that a destination keeps failing.
+
+    It is for those of the account's ``destinations`` that work, and are no webhooks.
+    """
     schedules = {
         "email": account.email_notification if settings.smtp_url else "none",
         "webhook": "none",
     }
     recipients = list[Recipient]()
-    for other in others:
-        schedule = schedules.get(other.kind, other.schedule)
-        is_working = other.failing_since is None and other.pause != "drop"
+    for destination in destinations:
+        schedule = schedules.get(destination.kind, destination.schedule)
+        is_working = destination.failing_since is None and destination.pause != "drop"
         if is_working and schedule != "none":
-            facts = DueFacts(now, other.kind, schedule)
-            recipients.append(_recipient(other, account, settings, facts))
+            facts = DueFacts(now, destination.kind, schedule)
+            recipients.append(_recipient(destination, account, settings, facts))
     body = {
         "destination": failing.name,
         "kind": failing.kind,
@@ -18949,18 +19095,17 @@ def destination_event(
 def release_event(
     subscriber: Subscriber, release: News, provider: Provider, recipients: tuple[Recipient, ...]
 ) -> Event:
-    url = (
-        release.note.url
-        if release.note and release.note.url
-        else page_of(provider, subscriber.project.name, release.version)
-    )
+    note = release.note
+    url = note.url if note and note.url else ""
+    if not url:
+        url = page_of(provider, subscriber.project.name, release.version)
     return Event(subscriber.project.id, event_body(subscriber, release), url, recipients)
 
 
 def merged_event(
     subscriber: Subscriber, former_name: str, provider: Provider, *, now: float, settings: Settings
 ) -> Event:
-    """Another project of the account has the name of this one now, and is merged with it."""
+    """Returns what says that a project was merged with another of the account, which has its new name."""
     text = (
         f"{former_name}, which you tracked, too, is called this now; they are one project, with the installed "
         "versions and tags of both"
@@ -18977,16 +19122,18 @@ def merged_event(
 def gap_of(
     listing: Listing, known: Mapping[str, Release], provider: Provider, token: str | None
 ) -> str:
-    """What to say where all that is listed of a project is new, so that others may be missing; else ""."""
-    count, is_new = len(listing.releases), all(one.version not in known for one in listing.releases)
-    if not known or not listing.is_window or count < 2 or not is_new:
+    """Returns what to say where all that is listed of a project is new, so that others may be missing; else ""."""
+    count = len(listing.releases)
+    if not known or not listing.is_window or count < 2:
         return ""
-    helps = (
-        f" or a token in {provider.token_variable}" if provider.dialect.auth and not token else ""
-    )
+    if any(release.version in known for release in listing.releases):
+        return ""
+    helps = "a shorter poll interval"
+    if provider.dialect.auth and not token:
+        helps += f" or a token in {provider.token_variable}"
     return (
         f"all {count} releases that {provider.title} lists are new, so some may be missing; "
-        f"a shorter poll interval{helps} helps"
+        f"{helps} helps"
     )
 
 
@@ -18996,11 +19143,13 @@ class _Announcement:
     def __init__(
         self, subscriber: Subscriber, provider: Provider, now: float, settings: Settings
     ) -> None:
-        self._subscriber, self._provider = subscriber, provider
-        self._now, self._settings = now, settings
+        self._subscriber = subscriber
+        self._provider = provider
+        self._now = now
+        self._settings = settings
 
-    def single(self, release: News, are_webhooks: bool | None = None) -> Event:
-        """The event of a release, with what runs and may be updated to it."""
+    def single(self, release: News, *, are_webhooks: bool | None = None) -> Event:
+        """Returns the event of a release, with what runs and may be updated to it."""
         project = self._subscriber.project
         rules = self._provider.dialect.versions.of(project.name, project.version_answers)
         followed = tuple(
@@ -19012,7 +19161,7 @@ class _Announcement:
             self._subscriber, project=dataclasses.replace(project, installed=followed)
         )
         recipients = recipients_of(
-            self._subscriber, release, self._now, self._settings, are_webhooks
+            self._subscriber, release, self._now, self._settings, are_webhooks=are_webhooks
         )
         return release_event(about, release, self._provider, recipients)
 
@@ -19022,12 +19171,13 @@ class _Announcement:
             return True
         if installation.state in ("unknown", "not compared"):
             return bool(rules.parts(installation.version).numbers)
-        mine = rules.parts(installation.compared_as)
-        return rules.follows(mine, rules.parts(version)) == "yes"
+        own_parts = rules.parts(installation.compared_as)
+        return rules.follows(own_parts, rules.parts(version)) == "yes"
 
     def summary(self, text: str, date: str | None = None, cve: tuple[str, ...] = ()) -> Event:
-        """The event of several releases, the last of that date, for no webhook."""
-        about, project = Release("", date, cve=cve), self._subscriber.project
+        """Returns the event of several releases, the last of that date, for no webhook."""
+        project = self._subscriber.project
+        about = Release("", date, cve=cve)
         recipients = recipients_of(
             self._subscriber, about, self._now, self._settings, are_webhooks=False
         )
@@ -19036,7 +19186,7 @@ class _Announcement:
         return Event(project.id, body, url, recipients, "summary")
 
     def rebuilt(self, tags: Sequence[News]) -> list[Event]:
-        """Of tags that were rebuilt together one event for people, and one each for webhooks."""
+        """Returns one event for people of tags that were rebuilt together, and one each for webhooks."""
         names = ", ".join(tag.version for tag in tags[:-4:-1])
         if len(tags) > 3:
             names += ", ..."
@@ -19044,8 +19194,10 @@ class _Announcement:
         return [*events, self.summary(f"{len(tags):,} tags were rebuilt: {names}")]
 
     def older(self, releases: Sequence[News]) -> list[Event]:
-        """Of the releases that are too many to be announced one by one, oldest first."""
-        cves = dict.fromkeys(cve for release in releases for cve in release.cve)
+        """Returns the events of releases that are too many to be announced one by one, oldest first."""
+        cves = dict[str, None]()
+        for release in releases:
+            cves |= dict.fromkeys(release.cve)
         events = [
             self.single(release, are_webhooks=True)
             for release in releases[NEWS_LIMIT - WEBHOOK_LIMIT :]
@@ -19064,30 +19216,36 @@ def release_events(
     gap: str = "",
     is_rewritten: bool = False,
 ) -> list[Event]:
-    """The events of one check for a project, of its ``news_for``. The newest ``NEWS_LIMIT`` one by one, the
-    others in a summary (``WEBHOOK_LIMIT`` for webhooks), as are tags rebuilt together. Of a rewritten history
-    one notice, for no webhook, of all updates. ``gap``: as of ``gap_of``."""
+    """Returns the events of one check for a project, of its ``news_for``.
+
+    The newest ``NEWS_LIMIT`` have one each, the others a summary (``WEBHOOK_LIMIT`` for webhooks), as have tags
+    rebuilt together. Of a rewritten history there is one notice, for no webhook, of all updates. ``gap``: as
+    of ``gap_of``.
+    """
     announcement = _Announcement(subscriber, provider, now, settings)
-    changed = [release for release in news if is_rewritten and release.change == UPDATED]
     is_snoozed = subscriber.project.is_snoozed(now)
-    wanted = [
-        release
-        for release in news
-        if not (is_rewritten and release.change == UPDATED) and (release.cve or not is_snoozed)
-    ]
-    events = [announcement.summary(gap)] if gap and wanted else []
-    if changed:
-        words = f"its history was rewritten: {len(changed):,} versions changed"
+    rewritten = list[News]()
+    announced = list[News]()
+    for release in news:
+        if is_rewritten and release.change == UPDATED:
+            rewritten.append(release)
+        elif release.cve or not is_snoozed:
+            announced.append(release)
+    events = list[Event]()
+    if gap and announced:
+        events.append(announcement.summary(gap))
+    if rewritten:
+        words = f"its history was rewritten: {len(rewritten):,} versions changed"
         events.append(announcement.summary(words))
-    rebuilt = [release for release in wanted if release.change == UPDATED]
+    rebuilt = [release for release in announced if release.change == UPDATED]
     if provider.dialect.has_images and len(rebuilt) > 1:
-        wanted = [release for release in wanted if release.change != UPDATED]
+        announced = [release for release in announced if release.change != UPDATED]
         events += announcement.rebuilt(rebuilt)
-    if len(wanted) > NEWS_LIMIT:
-        by_date = sorted(wanted, key=lambda release: release.date or "")
+    if len(announced) > NEWS_LIMIT:
+        by_date = sorted(announced, key=lambda release: release.date or "")
         events += announcement.older(by_date[:-NEWS_LIMIT])
-        wanted = by_date[-NEWS_LIMIT:]
-    for release in wanted:
+        announced = by_date[-NEWS_LIMIT:]
+    for release in announced:
         event = announcement.single(release)
         if event.recipients or not release.waits_at:
             events.append(event)
@@ -19103,7 +19261,7 @@ def _doubt_words(version: str) -> str:
 
 
 def _lag_words(project: Project, installation: Installation) -> str:
-    """What an installation is, and what is newer."""
+    """Returns what an installation is, and what is newer."""
     words = f"You run {installation.shown}"
     if installation.place:
         words += f" on {installation.place}"
@@ -19113,7 +19271,7 @@ def _lag_words(project: Project, installation: Installation) -> str:
     if state == "behind":
         count = pluralize(installation.behind, "release")
         words += f": {installation.newest} is {count} ahead ({installation.step})"
-        return words + (f", fixing {_and_more(installation.cve)}" if installation.cve else "")
+        return f"{words}, fixing {_and_more(installation.cve)}" if installation.cve else words
     if state == "new build":
         return f"{words}, of which there is a new build"
     return f"{words}: {_doubt_words(installation.may_follow)}" if state == "unsure" else words
@@ -19126,24 +19284,26 @@ def _flaw_words(flaws: Sequence[Advisory]) -> str:
 
 
 def _words_of_others(project: Project, urgent: Installation) -> list[str]:
-    """Sentences on what is installed elsewhere than the most urgent."""
-    others = [other for other in project.installed if other.place != urgent.place]
+    """Returns sentences on what is installed elsewhere than the most urgent."""
     is_unsure = project.state_of(urgent) == "unsure"
     words_of_states = {
         "Withdrawn": ("withdrawn",),
         "Also behind": ("behind", "new build"),
         "Also unsure" if is_unsure else "Unsure": ("unsure",),
     }
-    sentences = []
+    sentences = list[str]()
     for words, states in words_of_states.items():
-        places = {other.place or "here": 0 for other in others if project.state_of(other) in states}
+        places = dict[str, None]()  # in their order
+        for installation in project.installed:
+            if installation.place != urgent.place and project.state_of(installation) in states:
+                places[installation.place or "here"] = None
         if places:
             sentences.append(f"{words}: {', '.join(places)}")
     return sentences
 
 
 def update_words(project: Project) -> str:
-    """What a project's most urgent installation is behind, or may be, and where others are."""
+    """Returns what a project's most urgent installation is behind, or may be, and where others are."""
     urgent = project.most_urgent
     if urgent is None:
         return ""
@@ -19165,7 +19325,10 @@ def update_words(project: Project) -> str:
 
 
 def reminder(subscriber: Subscriber, now: float, settings: Settings) -> Event:
-    """What a project's destinations are sent when its snooze ends; nobody, where nothing is open now."""
+    """Returns what a project's destinations are sent when its snooze ends.
+
+    Where nothing is open now, it is for nobody.
+    """
     project = subscriber.project
     is_due = project.is_open and not project.is_snoozed(now)
     recipients = recipients_of(subscriber, None, now, settings) if is_due else ()
@@ -19209,30 +19372,28 @@ def advice_event(subscriber: Subscriber, alerts: Alerts, now: float, settings: S
 def withdrawn_event(
     subscriber: Subscriber, before: Project, now: float, settings: Settings
 ) -> Event | None:
-    """What is sent where a version that runs was withdrawn, as a check has found; None where none was.
+    """Returns what is sent where a check has found that a version that runs was withdrawn; else None.
 
     ``before``: the subscriber's project as it was compared before that.
     """
-    project, were = subscriber.project, set[tuple[str, str]]()
-    for installation in before.installed:
-        if installation.is_withdrawn:
-            were.add((installation.place, installation.version))
-    withdrawn = [
-        installation
-        for installation in project.installed
-        if installation.is_withdrawn and (installation.place, installation.version) not in were
-    ]
-    if not withdrawn:
+    project = subscriber.project
+    withdrawn_before = {
+        (installation.place, installation.version)
+        for installation in before.installed
+        if installation.is_withdrawn
+    }
+    versions = dict[str, None]()  # in their order
+    lines = list[str]()
+    for installation in project.installed:
+        is_known = (installation.place, installation.version) in withdrawn_before
+        if installation.is_withdrawn and not is_known:
+            versions[installation.shown] = None
+            place = f" on {installation.place}" if installation.place else ""
+            lines.append(f"You run {installation.shown}{place}")
+    if not lines:
         return None
-    versions = ", ".join(dict.fromkeys(installation.shown for installation in withdrawn))
-    lines = [
-        f"You run {installation.shown} on {installation.place}"
-        if installation.place
-        else f"You run {installation.shown}"
-        for installation in withdrawn
-    ]
     lines.append("Its provider no longer lists it: it was deleted or yanked there. Find out why.")
-    heading = f"{project.name} {versions} was withdrawn"
+    heading = f"{project.name} {', '.join(versions)} was withdrawn"
     body = notice_body(subscriber, timestamp(now), heading=heading, lines=lines, topic="withdrawn")
     recipients = recipients_of(
         subscriber, None, now, settings, are_webhooks=False, is_gathered=True
@@ -19244,40 +19405,24 @@ def report_event(
     destination: Destination,
     account: Account,
     projects: Iterable[Project],
+    *,
     now: float,
     settings: Settings,
 ) -> Event | None:
-    """What is behind or unsure of ``projects``, in order, as a destination chooses; None for nothing.
+    """Returns what is behind or unsure of ``projects``, in order, as a destination chooses; None for nothing.
 
     Nor is there a report by mail without a mail server, or for a destination whose messages are dropped.
     """
     if destination.kind == "email" and not settings.smtp_url:
         return None
-    found = [project for project in projects if should_notify(destination, project, None)]
+    shown = [project for project in projects if should_notify(destination, project, None)]
     if destination.is_security_only:
-        found = [
-            project
-            for project in found
-            if project.urgency.is_pressing or (project.most_urgent and project.most_urgent.cve)
-        ]
-    if not found:
+        shown = [project for project in shown if _is_about_security(project)]
+    if not shown:
         return None
-    states = Counter(project.update_state for project in found)
-    reasons = [project.urgency for project in found]
-    counts = {
-        "behind": states["behind"] + states["new build"],
-        "unsure": states["unsure"],
-        "vulnerable": sum(1 for urgency in reasons if urgency.severity),
-        "withdrawn": sum(1 for urgency in reasons if urgency.is_withdrawn),
-        "at the end of life": sum(1 for urgency in reasons if urgency.is_ended),
-    }
     body = {
-        "heading": ", ".join(
-            f"{pluralize(count, 'project')} {'is' if count == 1 else 'are'} {state}"
-            for state, count in counts.items()
-            if count
-        ),
-        "lines": [f"{project.name}: {update_words(project)}" for project in found],
+        "heading": _report_heading(shown),
+        "lines": [f"{project.name}: {update_words(project)}" for project in shown],
         "time": timestamp(now),
         "account": _account_body(account),
     }
@@ -19286,12 +19431,39 @@ def report_event(
     return Event(None, body, url, (_recipient(destination, account, settings, facts),), "summary")
 
 
+def _is_about_security(project: Project) -> bool:
+    urgent = project.most_urgent
+    return project.urgency.is_pressing or bool(urgent and urgent.cve)
+
+
+def _report_heading(projects: Sequence[Project]) -> str:
+    """Returns how many projects are in which state: "3 projects are behind, 1 project is unsure"."""
+    states = Counter(project.update_state for project in projects)
+    urgencies = [project.urgency for project in projects]
+    counts = {
+        "behind": states["behind"] + states["new build"],
+        "unsure": states["unsure"],
+        "vulnerable": sum(1 for urgency in urgencies if urgency.severity),
+        "withdrawn": sum(1 for urgency in urgencies if urgency.is_withdrawn),
+        "at the end of life": sum(1 for urgency in urgencies if urgency.is_ended),
+    }
+    parts = list[str]()
+    for state, count in counts.items():
+        if count:
+            verb = "is" if count == 1 else "are"
+            parts.append(f"{pluralize(count, 'project')} {verb} {state}")
+    return ", ".join(parts)
+
+
 # ---- what is tried again
 def check_failure(
-    error: Exception, source: Source, now: float, interval: float, jitter: float
+    error: Exception, source: Source, *, now: float, interval: float, jitter: float
 ) -> CheckResult:
-    """What a failed check records: the interval doubles with each failure, up to six hours, with jitter in
-    [0, 1) by up to a tenth. A provider that asks to wait is waited for without it, and that is no failure."""
+    """Returns what a failed check records.
+
+    The interval doubles with each failure, up to six hours; jitter in [0, 1) adds up to a tenth. A provider
+    that asks to wait is waited for as long as it asks, and that is no failure.
+    """
     if isinstance(error, Throttled):
         return CheckResult(
             now + error.seconds, error=str(error), counts=False, quota_left=error.quota_left
@@ -19326,10 +19498,9 @@ def is_receivers_fault(status: int | None, retry_after: float) -> bool:
 
     ``status``: of the answer; None where there was none.
     """
-    is_about_message = (
-        status is not None and 400 <= status < 500 and status not in _ABOUT_THE_DESTINATION
-    )
-    return not is_about_message or retry_after > 0
+    if status is None or retry_after > 0:
+        return True
+    return not 400 <= status < 500 or status in _ABOUT_THE_DESTINATION
 
 
 def makes_away(delivery: Delivery) -> bool:
@@ -19341,7 +19512,9 @@ def makes_away(delivery: Delivery) -> bool:
 
 
 def retries_began_at(delivery: Delivery, now: float) -> float:
-    """From when the three days of a delivery count: its first attempt, or from when it waits for its destination.
+    """Returns from when the three days of a delivery count.
+
+    That is its first attempt, or when it began to wait for its destination.
 
     While the service was off when it was due, they do not.
     """
@@ -19352,7 +19525,7 @@ def retries_began_at(delivery: Delivery, now: float) -> float:
 
 
 def retry_wait(failures: int, first: float, jitter: float) -> float:
-    """Seconds to wait after so many failures in a row: ``first``, doubling, up to six hours."""
+    """Returns the seconds to wait after so many failures in a row: ``first``, doubling, up to six hours."""
     return min(first * 2 ** min(failures - 1, 40), RETRY_MAX_WAIT) * (1 + jitter / 10)
 
 
@@ -20099,7 +20272,9 @@ class Tracker(Worker):
         interval = self._interval_of(source)
         failure = CheckResult(now + interval, error=INTERNAL_ERROR)
         with logged(f"source {source.provider}/{source.name}: failure"):
-            failure = check_failure(error, source, now, interval, self._jitter())
+            failure = check_failure(
+                error, source, now=now, interval=interval, jitter=self._jitter()
+            )
             if should_alert(source, failure, now):
                 failure = dataclasses.replace(
                     failure, events=self._health_events("failing", source, failure.error or "")
@@ -22280,7 +22455,7 @@ class Courier(Worker):
             if account is None or not is_due:
                 continue
             possible = destinations.of_account(account.id)
-            event = destination_event(failing, account, possible, now, self._settings)
+            event = destination_event(failing, account, possible, now=now, settings=self._settings)
             if event.recipients:
                 self.store.outbox.send(event, "alert", failing)
 
@@ -22294,7 +22469,9 @@ class Courier(Worker):
             due_at = next_boundary(destination.report, reported_at, account, self._settings)
             if due_at <= now:
                 behind = self.store.projects.with_updates(account.id, with_all=False)
-                report = report_event(destination, account, behind, now, self._settings)
+                report = report_event(
+                    destination, account, behind, now=now, settings=self._settings
+                )
                 self.store.outbox.send(report, "report", destination)
 
     def _send_reminders(self, now: float) -> None:

@@ -15075,7 +15075,7 @@ def test_failed_check_is_classified_and_backed_off():
     ]:
         for failures, hours in [(0, 2), (1, 4), (2, 6), (50, 6)]:
             source = dataclasses.replace(SOURCE_ROW, failures=failures)
-            failure = rt.check_failure(error, source, MONDAY, 3600.0, 0.5)
+            failure = rt.check_failure(error, source, now=MONDAY, interval=3600.0, jitter=0.5)
             assert (failure.counts, failure.is_not_found, failure.error) == (
                 counts,
                 is_not_found,
@@ -15083,7 +15083,9 @@ def test_failed_check_is_classified_and_backed_off():
             )
             assert failure.next_check_at == MONDAY + (hours * 3600 * 1.05 if counts else 60)
             assert failure.quota_left == (None if counts else 0)
-    slow = rt.check_failure(rt.ProviderError("x"), SOURCE_ROW, MONDAY, rt.DAY, 0.0)
+    slow = rt.check_failure(
+        rt.ProviderError("x"), SOURCE_ROW, now=MONDAY, interval=rt.DAY, jitter=0.0
+    )
     assert slow.next_check_at == MONDAY + rt.DAY  # an interval longer than six hours stays
 
 
@@ -15155,8 +15157,8 @@ def test_destination_that_fails_for_three_days_notifies_those_that_do_not():
             failing,
             dataclasses.replace(account, email_notification=schedule),
             [failing, *others, dataclasses.replace(failing, id="too"), dropping],
-            MONDAY,
-            settings,
+            now=MONDAY,
+            settings=settings,
         )
         assert {one.destination_id for one in event.recipients} == set(rt.KINDS) - without
         assert all(one.is_digested and one.due_at > MONDAY for one in event.recipients)
@@ -25170,7 +25172,7 @@ def test_what_was_withdrawn_is_shown_before_all_but_what_is_vulnerable(world, vi
     ]
     topic = dataclasses.replace(world.topic(), is_security_only=True)
     projects = world.store.projects.with_updates(world.account.id)
-    report = rt.report_event(topic, world.account, projects, MONDAY, rt.Settings())
+    report = rt.report_event(topic, world.account, projects, now=MONDAY, settings=rt.Settings())
     assert report and report.body["heading"] == (
         "2 projects are behind, 1 project is vulnerable, 2 projects are withdrawn"
     )
