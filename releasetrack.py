@@ -16391,6 +16391,294 @@ def with_list_read(rules: VersionRules, releases: Mapping[str, Release]) -> Vers
     )
 
 
+# ---- what an image's tags say of each other
+_PUSHED_TOGETHER = HOUR  # the tags of one build
+
+
+def _digest_of(release: Release | None) -> str:
+    """The digest of an image's tag, and where those of its platforms begin; "" where none is known."""
+    kind, _, digest = (release.content_id or "" if release else "").partition(":")
+    return digest if kind == "digest" else ""
+
+
+class _Pushes:
+    """When an image's tags were pushed, and which are the same content, as far as either is known."""
+
+    def __init__(self, releases: Mapping[str, Release]) -> None:
+        self._releases = releases
+        dates = {release.date for release in releases.values() if release.is_dated}
+        self.are_dated = len(dates) > 1  # else they are dated as of a check
+
+    def digest(self, tag: str) -> str:
+        return _digest_of(self._releases[tag]).partition(" ")[0]
+
+    def pushed_at(self, tag: str) -> float | None:
+        """None where it is not known: what is pushed again keeps the date of its first push."""
+        release = self._releases[tag]
+        if not self.are_dated or not release.is_dated or release.is_updated:
+            return None
+        return instant_of(release.date) if release.date else None
+
+    def is_alias(self, tag: str, others: Collection[str]) -> bool | None:
+        """Whether a tag names the last of the others, and moves with them.
+
+        It does where it has the digest of one, or was pushed with or after the last. None where neither is
+        known.
+        """
+        digest, digests = self.digest(tag), {self.digest(other) for other in others}
+        if digest and digest in digests:
+            return True
+        pushed_at, times = self.pushed_at(tag), [self.pushed_at(other) for other in others]
+        last = max((time for time in times if time is not None), default=None)
+        if pushed_at is not None and last is not None:
+            if pushed_at < last - _PUSHED_TOGETHER:
+                return False
+            if None not in times:
+                return True
+        return False if digest and "" not in digests else None
+
+
+class _Family:
+    """An image's tags that are alike in all but their numbers and builds, and which of them move."""
+
+    def __init__(self, tags: Mapping[str, VersionParts], pushes: _Pushes) -> None:
+        self._tags, self._pushes = tags, pushes
+        self.numbers = {parts.numbers for parts in tags.values()}
+        self._moves = dict[tuple[int, ...], bool | None]()
+        self._last_pushes = dict[int, float]()  # by the count of numbers
+
+    @functools.cached_property
+    def longer(self) -> dict[tuple[int, ...], list[str]]:
+        """By numbers the tags whose numbers begin with them, and go on."""
+        longer = dict[tuple[int, ...], list[str]]()
+        for tag, parts in self._tags.items():
+            for size in range(1, len(parts.numbers)):
+                longer.setdefault(parts.numbers[:size], []).append(tag)
+        return longer
+
+    def moves(self, numbers: tuple[int, ...]) -> bool | None:
+        """Whether the tags with these numbers move, as 3.7 does where there is 3.7.9. None: nobody knows.
+
+        What neither digest nor date tells, the numbers do: a single one moves, and so do two if most of such
+        tags go on. That a single one was not pushed with the last proves nothing.
+        """
+        if numbers not in self._moves:
+            self._moves[numbers] = self._find_moves(numbers)
+        return self._moves[numbers]
+
+    def _find_moves(self, numbers: tuple[int, ...]) -> bool | None:
+        longer = self.longer.get(numbers, [])
+        if not longer:
+            return False
+        plain = [
+            tag
+            for tag, parts in self._tags.items()
+            if parts.numbers == numbers and not parts.counter
+        ]
+        answers = {self._pushes.is_alias(tag, longer) for tag in plain}
+        if not answers or True in answers:  # a tag of one build does not move
+            return True in answers
+        size = len(numbers)
+        go_on = size <= 2 and self._go_on_mostly(size)
+        if answers == {False} and size > 1:
+            return False
+        return True if go_on or (size == 1 and None in answers) else None
+
+    def _go_on_mostly(self, size: int) -> bool:
+        """Whether longer ones begin with most of the tags that have so many numbers."""
+        of_size = {numbers for numbers in self.numbers if len(numbers) == size}
+        return 2 * len(of_size & self.longer.keys()) >= len(of_size)
+
+    @functools.cached_property
+    def _singles(self) -> dict[str, list[int]]:
+        """By what stands before them the numbers of the tags with one that no others begin with, lowest first."""
+        begun, singles = set[tuple[str, int]](), dict[str, list[int]]()
+        for parts in self._tags.values():
+            if len(parts.numbers) > 1:
+                begun.add((parts.before, parts.numbers[0]))
+        for parts in self._tags.values():
+            if len(parts.numbers) == 1 and (parts.before, parts.numbers[0]) not in begun:
+                bisect.insort(singles.setdefault(parts.before, []), parts.numbers[0])
+        return singles
+
+    def is_other_count(self, parts: VersionParts, own: VersionParts) -> bool:
+        """Whether it is a single number, mine has more, and such numbers go far above mine.
+
+        Not where they go on behind mine, as 10 to 18 behind 9.6.
+        """
+        if len(parts.numbers) != 1 or len(own.numbers) < 2 or parts.scheme != own.scheme:
+            return False
+        first, singles = own.numbers[0], self._singles.get(parts.before, [])
+        return bool(singles) and singles[0] != first + 1 and singles[-1] > first + FAR
+
+    @property
+    def is_dated(self) -> bool:
+        return self._pushes.are_dated
+
+    def came_after_all(self, tag: str, size: int) -> bool:
+        """Whether a tag was pushed after all of these tags with so many numbers, as far as that is known."""
+        if size not in self._last_pushes:
+            times = [
+                self._pushes.pushed_at(other)
+                for other, parts in self._tags.items()
+                if len(parts.numbers) == size
+            ]
+            self._last_pushes[size] = max(
+                (math.inf if time is None else time for time in times), default=math.inf
+            )
+        pushed_at = self._pushes.pushed_at(tag)
+        return pushed_at is not None and pushed_at > self._last_pushes[size] + _PUSHED_TOGETHER
+
+    @functools.cached_property
+    def _of_releases(self) -> dict[tuple[Any, ...], tuple[list[str], list[str]]]:
+        """By release the tags without a build and those of builds."""
+        by_release = dict[tuple[Any, ...], tuple[list[str], list[str]]]()
+        for tag, parts in self._tags.items():
+            by_release.setdefault(parts.release, ([], []))[bool(parts.counter)].append(tag)
+        return by_release
+
+    def moves_with_builds(self, release: tuple[Any, ...]) -> bool | None:
+        """Whether the tag of a release without a build names its last build. None: nobody knows."""
+        plain, builds = self._of_releases.get(release, ([], []))
+        if not plain or not builds:
+            return False
+        answers = {self._pushes.is_alias(tag, builds) for tag in plain}
+        if True in answers:
+            return True
+        if answers == {False}:
+            return False
+        return self._have_builds_mostly or None
+
+    def came_after_builds(self, tag: str, release: tuple[Any, ...]) -> bool:
+        """Whether a tag without a build is other content than its release's builds, and pushed after them."""
+        builds = self._of_releases[release][1]
+        digest = self._pushes.digest(tag)
+        if digest and digest in map(self._pushes.digest, builds):
+            return False
+        pushed_at, times = self._pushes.pushed_at(tag), map(self._pushes.pushed_at, builds)
+        last = max((time for time in times if time is not None), default=None)
+        if pushed_at is None or last is None:
+            return False
+        return pushed_at > last + _PUSHED_TOGETHER
+
+    @functools.cached_property
+    def _have_builds_mostly(self) -> bool:
+        have = [bool(builds) for plain, builds in self._of_releases.values() if plain]
+        return 2 * sum(1 for has in have if has) >= len(have)
+
+
+class ImageTags:
+    """What an image's tags say of each other: which move, and which look final and are not."""
+
+    def __init__(self, releases: Mapping[str, Release], rules: VersionRules) -> None:
+        self._releases, self._rules = releases, rules
+        self.pushes = _Pushes(releases)
+
+    @functools.cached_property
+    def _parts(self) -> dict[str, VersionParts]:
+        return {tag: self._rules.parts(tag) for tag in self._releases}
+
+    @functools.cached_property
+    def _families(self) -> dict[tuple[Any, ...], _Family]:
+        by_family = dict[tuple[Any, ...], dict[str, VersionParts]]()
+        for tag, parts in self._parts.items():
+            by_family.setdefault(parts.family, {})[tag] = parts
+        return {family: _Family(tags, self.pushes) for family, tags in by_family.items()}
+
+    def family(self, parts: VersionParts) -> _Family:
+        return self._families.get(parts.family) or _Family({}, self.pushes)
+
+    @functools.cached_property
+    def unfinished(self) -> frozenset[str]:
+        """The tags that look final and are not: aliases of pre-releases, and what "devel" or such a tag is."""
+        return frozenset([*self._aliases_of_prereleases(), *self._in_development()])
+
+    def _is_there(self, tag: str) -> bool:
+        return self._releases[tag].gone_at is None
+
+    def _aliases_of_prereleases(self) -> Iterator[str]:
+        """As cassandra's 6.0 beside 6.0-alpha2: a final release comes after what leads to it."""
+        leading = dict[tuple[Any, ...], list[str]]()
+        for tag, parts in self._parts.items():
+            is_of_base = bool(parts.bases or parts.variant)  # as the rc of 1.3.0-python3.15-rc
+            if self._releases[tag].is_prerelease and not is_of_base and self._is_there(tag):
+                key = parts.product, _without_zeros(parts.numbers)
+                leading.setdefault(key, []).append(tag)
+        if not leading:
+            return
+        for tag, parts in self._parts.items():
+            before = leading.get((parts.product, _without_zeros(parts.numbers)))
+            if before and not self._releases[tag].is_prerelease:
+                if self._leads_to(tag, before) and not self._is_continued(parts):
+                    yield tag
+
+    def _leads_to(self, tag: str, prereleases: Collection[str]) -> bool:
+        """Whether a tag is one of the pre-releases of its number, or was pushed before the last of them."""
+        digest, digests = (
+            self.pushes.digest(tag),
+            {self.pushes.digest(other) for other in prereleases},
+        )
+        if digest and "" not in digests:
+            return digest in digests
+        times = [self.pushes.pushed_at(other) for other in prereleases]
+        pushed_at, known = self.pushes.pushed_at(tag), [time for time in times if time is not None]
+        if pushed_at is None or not known:
+            return False
+        return pushed_at < max(known) + _PUSHED_TOGETHER
+
+    def _is_continued(self, parts: VersionParts) -> bool:
+        longer = self.family(parts).longer.get(parts.numbers, ())
+        return any(not self._releases[tag].is_prerelease for tag in longer)
+
+    def _in_development(self) -> Iterator[str]:
+        """The versions above the one that "stable" is, up to the one that "devel" is, as perl's odd ones."""
+        channels = [tag for tag in self._parts if tag in _DEVELOPMENT and self._is_there(tag)]
+        released = self._named_by(_RELEASED) if channels else None
+        developed = self._named_by(channels) if released else None
+        if not released or not developed:
+            return
+        for tag, parts in self._parts.items():
+            if parts.product == released.product and not self._releases[tag].is_prerelease:
+                if released.numbers < parts.numbers <= developed.numbers:
+                    yield tag
+
+    def _named_by(self, channels: Iterable[str]) -> VersionParts | None:
+        """The parts of the highest version that one of these tags is."""
+        there = [tag for tag in channels if tag in self._releases and self._is_there(tag)]
+        named = [
+            parts
+            for tag, parts in self._parts.items()
+            if parts.numbers and any(self._is_same_push(tag, channel) for channel in there)
+        ]
+        return max(named, key=lambda parts: parts.numbers, default=None)
+
+    def _is_same_push(self, tag: str, channel: str) -> bool:
+        """Whether both are the same content by their digests or, where one has none, by when they were pushed."""
+        digests = self.pushes.digest(tag), self.pushes.digest(channel)
+        if all(digests):
+            return digests[0] == digests[1]
+        times = self.pushes.pushed_at(tag), self.pushes.pushed_at(channel)
+        if times[0] is None or times[1] is None:
+            return False
+        return abs(times[0] - times[1]) < _PUSHED_TOGETHER
+
+    @functools.cached_property
+    def released(self) -> VersionParts | None:
+        """The parts of the version that "latest" or "stable" is, by its digest."""
+        digests = {self.pushes.digest(tag) for tag in _RELEASED if tag in self._releases} - {""}
+        named = [
+            parts
+            for tag, parts in self._parts.items()
+            if digests and parts.numbers and self.pushes.digest(tag) in digests
+        ]
+        return max(named, key=lambda parts: parts.numbers, default=None)
+
+
+# Tags that name what is released, and what is in development.
+_RELEASED = ("latest", "stable")
+_DEVELOPMENT = frozenset(word for word, rank in PRERELEASE_WORDS.items() if not rank)
+
+
 # ---- what is new
 _ABANDONED_AFTER = (
     730 * DAY
@@ -16533,10 +16821,12 @@ def ranked_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[
     rules = with_list_read(rules, releases)
     orders = {version: rules.order(version) for version in releases}
     parts = {version: rules.parts(version) for version in releases}
+    unfinished = ImageTags(releases, rules).unfinished if rules.is_image else frozenset[str]()
+    unfinished |= {version for version, release in releases.items() if release.is_prerelease}
     finals = sorted(
         (release.date or "", orders[version], version)
         for version, release in releases.items()
-        if not release.is_prerelease and not release.gone_at
+        if version not in unfinished and not release.gone_at
     )
     of_most = _main_family([version for *_, version in finals[:-51:-1]], rules)
     family = [
@@ -16553,7 +16843,7 @@ def ranked_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[
         release = releases[version]
         return (
             not release.gone_at,
-            not release.is_prerelease,
+            version not in unfinished,
             version in best,
             orders[version],
             len(parts[version].numbers),
@@ -17092,287 +17382,6 @@ def covered_release(tag: Release, noted: Noted) -> SourceVersion | None:
 
 
 # ---- what is installed
-_PUSHED_TOGETHER = HOUR  # the tags of one build
-
-
-class _Pushes:
-    """When an image's tags were pushed, and which are the same content, as far as either is known."""
-
-    def __init__(self, releases: Mapping[str, Release]) -> None:
-        self._releases = releases
-        dates = {release.date for release in releases.values() if release.is_dated}
-        self.are_dated = len(dates) > 1  # else they are dated as of a check
-
-    def digest(self, tag: str) -> str:
-        return _digest_of(self._releases[tag]).partition(" ")[0]
-
-    def pushed_at(self, tag: str) -> float | None:
-        """None where it is not known: what is pushed again keeps the date of its first push."""
-        release = self._releases[tag]
-        if not self.are_dated or not release.is_dated or release.is_updated:
-            return None
-        return instant_of(release.date) if release.date else None
-
-    def is_alias(self, tag: str, others: Collection[str]) -> bool | None:
-        """Whether a tag names the last of the others, and moves with them.
-
-        It does where it has the digest of one, or was pushed with or after the last. None where neither is
-        known.
-        """
-        digest, digests = self.digest(tag), {self.digest(other) for other in others}
-        if digest and digest in digests:
-            return True
-        pushed_at, times = self.pushed_at(tag), [self.pushed_at(other) for other in others]
-        last = max((time for time in times if time is not None), default=None)
-        if pushed_at is not None and last is not None:
-            if pushed_at < last - _PUSHED_TOGETHER:
-                return False
-            if None not in times:
-                return True
-        return False if digest and "" not in digests else None
-
-
-class _Family:
-    """An image's tags that are alike in all but their numbers and builds, and which of them move."""
-
-    def __init__(self, tags: Mapping[str, VersionParts], pushes: _Pushes) -> None:
-        self._tags, self._pushes = tags, pushes
-        self.numbers = {parts.numbers for parts in tags.values()}
-        self._moves = dict[tuple[int, ...], bool | None]()
-        self._last_pushes = dict[int, float]()  # by the count of numbers
-
-    @functools.cached_property
-    def longer(self) -> dict[tuple[int, ...], list[str]]:
-        """By numbers the tags whose numbers begin with them, and go on."""
-        longer = dict[tuple[int, ...], list[str]]()
-        for tag, parts in self._tags.items():
-            for size in range(1, len(parts.numbers)):
-                longer.setdefault(parts.numbers[:size], []).append(tag)
-        return longer
-
-    def moves(self, numbers: tuple[int, ...]) -> bool | None:
-        """Whether the tags with these numbers move, as 3.7 does where there is 3.7.9. None: nobody knows.
-
-        What neither digest nor date tells, the numbers do: a single one moves, and so do two if most of such
-        tags go on. That a single one was not pushed with the last proves nothing.
-        """
-        if numbers not in self._moves:
-            self._moves[numbers] = self._find_moves(numbers)
-        return self._moves[numbers]
-
-    def _find_moves(self, numbers: tuple[int, ...]) -> bool | None:
-        longer = self.longer.get(numbers, [])
-        if not longer:
-            return False
-        plain = [
-            tag
-            for tag, parts in self._tags.items()
-            if parts.numbers == numbers and not parts.counter
-        ]
-        answers = {self._pushes.is_alias(tag, longer) for tag in plain}
-        if not answers or True in answers:  # a tag of one build does not move
-            return True in answers
-        size = len(numbers)
-        go_on = size <= 2 and self._go_on_mostly(size)
-        if answers == {False} and size > 1:
-            return False
-        return True if go_on or (size == 1 and None in answers) else None
-
-    def _go_on_mostly(self, size: int) -> bool:
-        """Whether longer ones begin with most of the tags that have so many numbers."""
-        of_size = {numbers for numbers in self.numbers if len(numbers) == size}
-        return 2 * len(of_size & self.longer.keys()) >= len(of_size)
-
-    @functools.cached_property
-    def _singles(self) -> dict[str, list[int]]:
-        """By what stands before them the numbers of the tags with one that no others begin with, lowest first."""
-        begun, singles = set[tuple[str, int]](), dict[str, list[int]]()
-        for parts in self._tags.values():
-            if len(parts.numbers) > 1:
-                begun.add((parts.before, parts.numbers[0]))
-        for parts in self._tags.values():
-            if len(parts.numbers) == 1 and (parts.before, parts.numbers[0]) not in begun:
-                bisect.insort(singles.setdefault(parts.before, []), parts.numbers[0])
-        return singles
-
-    def is_other_count(self, parts: VersionParts, own: VersionParts) -> bool:
-        """Whether it is a single number, mine has more, and such numbers go far above mine.
-
-        Not where they go on behind mine, as 10 to 18 behind 9.6.
-        """
-        if len(parts.numbers) != 1 or len(own.numbers) < 2 or parts.scheme != own.scheme:
-            return False
-        first, singles = own.numbers[0], self._singles.get(parts.before, [])
-        return bool(singles) and singles[0] != first + 1 and singles[-1] > first + FAR
-
-    @property
-    def is_dated(self) -> bool:
-        return self._pushes.are_dated
-
-    def came_after_all(self, tag: str, size: int) -> bool:
-        """Whether a tag was pushed after all of these tags with so many numbers, as far as that is known."""
-        if size not in self._last_pushes:
-            times = [
-                self._pushes.pushed_at(other)
-                for other, parts in self._tags.items()
-                if len(parts.numbers) == size
-            ]
-            self._last_pushes[size] = max(
-                (math.inf if time is None else time for time in times), default=math.inf
-            )
-        pushed_at = self._pushes.pushed_at(tag)
-        return pushed_at is not None and pushed_at > self._last_pushes[size] + _PUSHED_TOGETHER
-
-    @functools.cached_property
-    def _of_releases(self) -> dict[tuple[Any, ...], tuple[list[str], list[str]]]:
-        """By release the tags without a build and those of builds."""
-        by_release = dict[tuple[Any, ...], tuple[list[str], list[str]]]()
-        for tag, parts in self._tags.items():
-            by_release.setdefault(parts.release, ([], []))[bool(parts.counter)].append(tag)
-        return by_release
-
-    def moves_with_builds(self, release: tuple[Any, ...]) -> bool | None:
-        """Whether the tag of a release without a build names its last build. None: nobody knows."""
-        plain, builds = self._of_releases.get(release, ([], []))
-        if not plain or not builds:
-            return False
-        answers = {self._pushes.is_alias(tag, builds) for tag in plain}
-        if True in answers:
-            return True
-        if answers == {False}:
-            return False
-        return self._have_builds_mostly or None
-
-    def came_after_builds(self, tag: str, release: tuple[Any, ...]) -> bool:
-        """Whether a tag without a build is other content than its release's builds, and pushed after them."""
-        builds = self._of_releases[release][1]
-        digest = self._pushes.digest(tag)
-        if digest and digest in map(self._pushes.digest, builds):
-            return False
-        pushed_at, times = self._pushes.pushed_at(tag), map(self._pushes.pushed_at, builds)
-        last = max((time for time in times if time is not None), default=None)
-        if pushed_at is None or last is None:
-            return False
-        return pushed_at > last + _PUSHED_TOGETHER
-
-    @functools.cached_property
-    def _have_builds_mostly(self) -> bool:
-        have = [bool(builds) for plain, builds in self._of_releases.values() if plain]
-        return 2 * sum(1 for has in have if has) >= len(have)
-
-
-class ImageTags:
-    """What an image's tags say of each other: which move, and which look final and are not."""
-
-    def __init__(self, releases: Mapping[str, Release], rules: VersionRules) -> None:
-        self._releases, self._rules = releases, rules
-        self.pushes = _Pushes(releases)
-
-    @functools.cached_property
-    def _parts(self) -> dict[str, VersionParts]:
-        return {tag: self._rules.parts(tag) for tag in self._releases}
-
-    @functools.cached_property
-    def _families(self) -> dict[tuple[Any, ...], _Family]:
-        by_family = dict[tuple[Any, ...], dict[str, VersionParts]]()
-        for tag, parts in self._parts.items():
-            by_family.setdefault(parts.family, {})[tag] = parts
-        return {family: _Family(tags, self.pushes) for family, tags in by_family.items()}
-
-    def family(self, parts: VersionParts) -> _Family:
-        return self._families.get(parts.family) or _Family({}, self.pushes)
-
-    @functools.cached_property
-    def unfinished(self) -> frozenset[str]:
-        """The tags that look final and are not: aliases of pre-releases, and what "devel" or such a tag is."""
-        return frozenset([*self._aliases_of_prereleases(), *self._in_development()])
-
-    def _is_there(self, tag: str) -> bool:
-        return self._releases[tag].gone_at is None
-
-    def _aliases_of_prereleases(self) -> Iterator[str]:
-        """As cassandra's 6.0 beside 6.0-alpha2: a final release comes after what leads to it."""
-        leading = dict[tuple[Any, ...], list[str]]()
-        for tag, parts in self._parts.items():
-            is_of_base = bool(parts.bases or parts.variant)  # as the rc of 1.3.0-python3.15-rc
-            if self._releases[tag].is_prerelease and not is_of_base and self._is_there(tag):
-                key = parts.product, _without_zeros(parts.numbers)
-                leading.setdefault(key, []).append(tag)
-        if not leading:
-            return
-        for tag, parts in self._parts.items():
-            before = leading.get((parts.product, _without_zeros(parts.numbers)))
-            if before and not self._releases[tag].is_prerelease:
-                if self._leads_to(tag, before) and not self._is_continued(parts):
-                    yield tag
-
-    def _leads_to(self, tag: str, prereleases: Collection[str]) -> bool:
-        """Whether a tag is one of the pre-releases of its number, or was pushed before the last of them."""
-        digest, digests = (
-            self.pushes.digest(tag),
-            {self.pushes.digest(other) for other in prereleases},
-        )
-        if digest and "" not in digests:
-            return digest in digests
-        times = [self.pushes.pushed_at(other) for other in prereleases]
-        pushed_at, known = self.pushes.pushed_at(tag), [time for time in times if time is not None]
-        if pushed_at is None or not known:
-            return False
-        return pushed_at < max(known) + _PUSHED_TOGETHER
-
-    def _is_continued(self, parts: VersionParts) -> bool:
-        longer = self.family(parts).longer.get(parts.numbers, ())
-        return any(not self._releases[tag].is_prerelease for tag in longer)
-
-    def _in_development(self) -> Iterator[str]:
-        """The versions above the one that "stable" is, up to the one that "devel" is, as perl's odd ones."""
-        channels = [tag for tag in self._parts if tag in _DEVELOPMENT and self._is_there(tag)]
-        released = self._named_by(_RELEASED) if channels else None
-        developed = self._named_by(channels) if released else None
-        if not released or not developed:
-            return
-        for tag, parts in self._parts.items():
-            if parts.product == released.product and not self._releases[tag].is_prerelease:
-                if released.numbers < parts.numbers <= developed.numbers:
-                    yield tag
-
-    def _named_by(self, channels: Iterable[str]) -> VersionParts | None:
-        """The parts of the highest version that one of these tags is."""
-        there = [tag for tag in channels if tag in self._releases and self._is_there(tag)]
-        named = [
-            parts
-            for tag, parts in self._parts.items()
-            if parts.numbers and any(self._is_same_push(tag, channel) for channel in there)
-        ]
-        return max(named, key=lambda parts: parts.numbers, default=None)
-
-    def _is_same_push(self, tag: str, channel: str) -> bool:
-        """Whether both are the same content by their digests or, where one has none, by when they were pushed."""
-        digests = self.pushes.digest(tag), self.pushes.digest(channel)
-        if all(digests):
-            return digests[0] == digests[1]
-        times = self.pushes.pushed_at(tag), self.pushes.pushed_at(channel)
-        if times[0] is None or times[1] is None:
-            return False
-        return abs(times[0] - times[1]) < _PUSHED_TOGETHER
-
-    @functools.cached_property
-    def released(self) -> VersionParts | None:
-        """The parts of the version that "latest" or "stable" is, by its digest."""
-        digests = {self.pushes.digest(tag) for tag in _RELEASED if tag in self._releases} - {""}
-        named = [
-            parts
-            for tag, parts in self._parts.items()
-            if digests and parts.numbers and self.pushes.digest(tag) in digests
-        ]
-        return max(named, key=lambda parts: parts.numbers, default=None)
-
-
-# Tags that name what is released, and what is in development.
-_RELEASED = ("latest", "stable")
-_DEVELOPMENT = frozenset(word for word, rank in PRERELEASE_WORDS.items() if not rank)
-
-
 class Comparison:
     """A version, and which releases of its project follow it for sure.
 
@@ -17839,12 +17848,6 @@ def is_comparable(mine: str, releases: Collection[str], rules: VersionRules) -> 
         bool(own.numbers or (rules.is_one_family and mine))
         and any(rules.follows(own, rules.parts(version)) == "yes" for version in releases)
     )
-
-
-def _digest_of(release: Release | None) -> str:
-    """The digest of an image's tag, and where those of its platforms begin; "" where none is known."""
-    kind, _, digest = (release.content_id or "" if release else "").partition(":")
-    return digest if kind == "digest" else ""
 
 
 @each_read_once()

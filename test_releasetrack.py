@@ -14464,6 +14464,25 @@ def test_pushes_and_digests_say_which_tags_follow(row):
     assert (found.state, found.newest or found.may_follow) == (state, expected.lstrip("=~"))
 
 
+@pytest.mark.parametrize(
+    "latest, tags",
+    [
+        ("5.0.9", "5.0.8@1 5.0.9@30 6.0-alpha2@40 6.0@40"),
+        ("5.0.9", "5.0.9@30 6.0-alpha1@40 6.0@40 6.0-alpha2@90"),
+        ("5.0.9", "5.0.9=a 6.0-alpha1=b 6.0-alpha2=c 6.0=c"),
+        ("2.4-slim", "2.3-slim@1 2.4-slim@9 3.0-rc1@20 3.0-rc1-slim@20 3.0-slim@20"),
+        ("5.44.0", "5.42.0@1 5.44.0@100 stable@100 5.45.1@110 5.45.2@140 devel@140"),
+        ("5.44.0", "5.44.0=a latest=a 5.45.1=b 5.45.2=c edge=c"),
+        ("6.0", "5.0.9=a 6.0-alpha2=b 6.0-rc1=c 6.0=d"),
+        ("6.0", "5.0.9@30 6.0-alpha1@40 6.0-rc1@90 6.0@120"),
+        ("1.6", "1.5@1 1.6@20 1.6.1-rc1@30"),
+    ],
+)
+def test_latest_is_no_alias_of_a_prerelease_and_not_in_development(latest, tags):
+    known = pushed(tags)
+    assert max(known, key=lambda tag: known[tag].place) == latest
+
+
 # What is installed | what follows, as in PUSHES | versions, each with the day of its release ("@"); "b7..b9@DAY" are three, a day apart.
 # What has no day is dated as of a check in 2026.
 NUMBERS_LIKE_YEARS = """
