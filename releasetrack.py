@@ -22779,18 +22779,16 @@ class Courier(Worker):
 _JOINERS = "\u200c\u200d"  # inside emoji and several scripts
 # All blanks of Unicode but the ordinary one: no-break, ideographic, of several widths.
 _BLANKS = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
-_SHOWN_TOO = str.maketrans(
-    "", "", _JOINERS + _BLANKS
-)  # what str.isprintable() refuses and names have
+_SHOWN_TOO = str.maketrans("", "", _JOINERS + _BLANKS)  # what str.isprintable() refuses in names
 
 
 def is_printable(text: str) -> bool:
-    """Whether a text has only characters that a name may have."""
+    """Says whether a text has only characters that a name may have."""
     return text.translate(_SHOWN_TOO).isprintable()
 
 
 def read_label(text: str, at_most: int = NAME_LIMIT, field: str = "name") -> str:
-    """A name that a person chose, without blanks around it. Raises Invalid."""
+    """Returns a name that a person chose, without blanks around it. Raises Invalid."""
     label = text.strip()
     if not label:
         raise Invalid(Problem(field, "is required"))
@@ -22800,12 +22798,12 @@ def read_label(text: str, at_most: int = NAME_LIMIT, field: str = "name") -> str
 
 
 def read_place(text: str, field: str = "place") -> str:
-    """What a person calls a machine or a folder; it may be "". Raises Invalid."""
+    """Returns what a person calls a machine or a folder; it may be "". Raises Invalid."""
     return read_label(text, TAG_LIMIT, field) if text.strip() else ""
 
 
 def read_email(text: str) -> str:
-    """An e-mail address that an account gets, to which mail can be sent. Raises Invalid."""
+    """Returns an e-mail address to which mail can be sent. Raises Invalid."""
     if not MAIL_ADDRESS.fullmatch(text):
         raise Invalid(
             Problem("email", f"must be an address such as you@example.org; {text[:99]!r} is none")
@@ -22814,7 +22812,7 @@ def read_email(text: str) -> str:
 
 
 def read_password(text: str, field: str = "password") -> str:
-    """A new password. Raises Invalid."""
+    """Returns a new password. Raises Invalid."""
     if len(text) < 8:
         raise Invalid(Problem(field, "must have at least 8 characters"))
     if len(text.encode("utf-8", "surrogatepass")) > PASSWORD_LIMIT:
@@ -22823,46 +22821,55 @@ def read_password(text: str, field: str = "password") -> str:
 
 
 def read_networks(texts: Sequence[str]) -> list[str]:
-    """The networks that a key is accepted from; all, where none is named. Raises Invalid."""
-    found = []
+    """Returns the networks that a key is accepted from; all, where none is named. Raises Invalid."""
+    networks = list[str]()
     for text in texts:
         try:
-            found.append(read_network(text))
+            networks.append(read_network(text))
         except ValueError as error:
             raise Invalid(
                 Problem("networks", f"must be {error}; {text[:60]!r} is not one")
             ) from None
-    return found or ["0.0.0.0/0", "::/0"]
+    return networks or ["0.0.0.0/0", "::/0"]
 
 
 def with_answers(
     answers: Iterable[tuple[str, bool]], rules: VersionRules
 ) -> tuple[tuple[str, bool], ...]:
-    """What a person says of versions, and of those like them: the last ones, and of the same the last."""
-    by_form = {rules.form(rules.parts(one)): (one, does) for one, does in answers}
+    """Returns what a person says of versions: the last answers, and of versions that are alike the last.
+
+    An answer is a version, and whether it and those like it follow what is installed.
+    """
+    by_form = {rules.form(rules.parts(version)): (version, follows) for version, follows in answers}
     return tuple(by_form.values())[-ANSWERS_LIMIT:]
 
 
-# In the environ of a request that is none, but asks what a handler reads; or has its fields, as of JSON.
-SCHEMAS, GIVEN = "releasetrack.schemas", "releasetrack.given"
+# Two members of the environ of a call that is no request: a dict for the schemas of what its handler reads, or
+# the fields that the handler is given, as of JSON.
+SCHEMAS = "releasetrack.schemas"
+GIVEN = "releasetrack.given"
 
 
 class InputReader:
-    """Collects every problem of what it reads; ``check`` raises them as one Invalid. With ``schemas`` nothing
-    is given: what is read is described there as JSON Schema, and ``check`` always raises."""
+    """Collects every problem of what it reads; ``check`` raises them as one Invalid.
+
+    With ``schemas`` there is nothing to read: what would be read is described there as JSON Schema, and
+    ``check`` always raises.
+    """
 
     def __init__(
-        self, given: Mapping[str, Any] | None = None, schemas: dict[str, Any] | None = None
+        self, members: Mapping[str, Any] | None = None, schemas: dict[str, Any] | None = None
     ) -> None:
         self.problems: list[Problem] = []
-        self._given, self._schemas = given or {}, schemas
+        self._members = members or {}
+        self._schemas = schemas
 
     def _describe(self, name: str, **schema: Any) -> None:
         if self._schemas is not None:
             self._schemas[name] = {"type": "string", **schema}
 
     def has(self, name: str) -> bool:
-        return self._given.get(name) is not None
+        return self._members.get(name) is not None
 
     def add_problem(self, field: str, message: str) -> None:
         self.problems.append(Problem(field, message))
@@ -22880,25 +22887,28 @@ class InputReader:
             self.problems += error.problems
 
     def value(self, name: str, type: ValueType) -> Any:
-        """What is given, as it is stored; None if it is absent or invalid."""
+        """Returns the value of a member, as it is stored; None if it is absent or invalid."""
         self._describe(name, **type.schema)
+        value = self._members.get(name)
+        if value is None:
+            return None
         try:
-            return None if (value := self._given.get(name)) is None else type.read(value)
+            return type.read(value)
         except ValueError as expected:
             self.add_problem(name, f"must be {expected}")
             return None
 
     def options(self, options: Iterable[Option]) -> dict[str, Any]:
-        """What is given of these and valid, as it is stored."""
-        found = {option.name: self.value(option.name, option.type) for option in options}
+        """Returns the values of those of the options that are there and valid, as they are stored."""
+        values = {option.name: self.value(option.name, option.type) for option in options}
         wrong = {problem.field for problem in self.problems}
         return {
-            name: value for name, value in found.items() if self.has(name) and name not in wrong
+            name: value for name, value in values.items() if self.has(name) and name not in wrong
         }
 
 
 def _read_pairs(sent: bytes, at_most: int) -> list[tuple[str, str]]:
-    """Names and values, as a query or a form sends them. Raises Invalid."""
+    """Returns names and values, as a query or a form sends them. Raises Invalid."""
     try:
         return urllib.parse.parse_qsl(
             sent.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=at_most
@@ -22907,48 +22917,40 @@ def _read_pairs(sent: bytes, at_most: int) -> list[tuple[str, str]]:
         raise Invalid(f"There must be at most {at_most:,} parameters, in UTF-8.") from None
 
 
+_PAGE_NUMBER = ValueType(
+    only_if(re.compile(r"0{0,9}[1-9][0-9]{0,8}").fullmatch, "a whole number from 1 to 999999999"),
+    {"type": "integer", "minimum": 1, "maximum": 999_999_999, "default": 1},
+)
+
+
 class Query(InputReader):
-    """The query of a request, read by name."""
+    """Reads the query of a request by name."""
 
     @classmethod
     def of(cls, environ: Mapping[str, Any]) -> Query:
-        """The query of a request. Raises Invalid for one that cannot be read at all."""
-        return cls(
-            dict(_read_pairs(environ.get("QUERY_STRING", "").encode("latin-1"), at_most=100)),
-            environ.get(SCHEMAS),
-        )
+        """Returns the query of a request. Raises Invalid for one that cannot be read at all."""
+        sent = environ.get("QUERY_STRING", "").encode("latin-1")
+        return cls(dict(_read_pairs(sent, at_most=100)), environ.get(SCHEMAS))
 
     def flag(self, name: str) -> bool:
         self._describe(name, description="A flag: it counts by being there, whatever its value.")
-        return name in self._given
+        return name in self._members
 
     def text(self, name: str) -> str | None:
-        """Its text; None if it is absent, blank or has a problem."""
+        """Returns the text of a parameter; None if it is absent, blank or has a problem."""
         return (self.value(name, TEXT) or "").strip() or None
 
     def one_of(self, name: str, *choices: str) -> str:
-        """One of the choices; the first when the parameter is absent."""
+        """Returns one of the choices; the first when the parameter is absent."""
         kind = one_of(choices, type="string", enum=choices, default=choices[0])
         return self.value(name, kind) or choices[0]
 
     def page(self) -> int:
-        return int(
-            self.value(
-                "page",
-                ValueType(
-                    only_if(
-                        re.compile(r"0{0,9}[1-9][0-9]{0,8}").fullmatch,
-                        "a whole number from 1 to 999999999",
-                    ),
-                    {"type": "integer", "minimum": 1, "maximum": 999_999_999, "default": 1},
-                ),
-            )
-            or 1
-        )
+        return int(self.value("page", _PAGE_NUMBER) or 1)
 
 
 def read_body(environ: Mapping[str, Any], content_type: str) -> bytes:
-    """The body of a request, which must be of that type. Raises Invalid, TooLarge."""
+    """Returns the body of a request, which must be of that type. Raises Invalid, TooLarge."""
     if environ.get("CONTENT_TYPE", "").split(";")[0].strip().lower() != content_type:
         raise Invalid(f"A POST must have the header Content-Type: {content_type}.")
     length = environ.get("CONTENT_LENGTH", "")
@@ -22978,9 +22980,12 @@ _ANSWERED_MEMBERS = ("file", "outcome", "reason")  # an answer may be sent back 
 _PROBLEMS_SHOWN = 10  # of a list of 50,000
 
 
+_TYPE_WORDS = {str: "a string", bool: "true or false", dict: "an object"}
+_JSON_TYPES = {str: "string", bool: "boolean", dict: "object", type(None): "null"}
+
+
 def _check_item(field: str, item: Any) -> None:
-    """Raises Invalid where an item of what is installed is not understood, and so would be lost."""
-    words = {str: "a string", bool: "true or false", dict: "an object"}
+    """Raise Invalid where an item of what is installed is not understood, and so would be lost."""
     if not isinstance(item, dict):
         raise Invalid(Problem(field, "must be an object"))
     for name, value in item.items():
@@ -22989,34 +22994,111 @@ def _check_item(field: str, item: Any) -> None:
             alike = did_you_mean(name, _ITEM_MEMBERS)
             raise Invalid(Problem(field, f"has an unknown member {name[:60]!r}{alike}"))
         if kind and value is not None and not isinstance(value, kind):
-            raise Invalid(Problem(field, f"must have {name} as {words[kind]}"))
-    if not (item.get("purl") or item.get("image") or (item.get("provider") and item.get("name"))):
+            raise Invalid(Problem(field, f"must have {name} as {_TYPE_WORDS[kind]}"))
+    has_name = item.get("provider") and item.get("name")
+    if not item.get("purl") and not item.get("image") and not has_name:
         raise Invalid(Problem(field, "must have a purl, an image, or a provider and a name"))
     if item.get("purl") and not PURL.fullmatch(item["purl"]):
         raise Invalid(Problem(field, "must have a purl such as pkg:npm/react@18.2.0"))
 
 
+# What reads an item of a list: from the field that it is, such as "installed[0]", and its members, None where
+# one is absent. Raises Invalid.
+ItemReader = Callable[[str, Mapping[str, Any]], Any]
+
+
+def _installation_of(now: float, field: str, members: Mapping[str, Any]) -> Installation:
+    """Returns what is installed, as INSTALLED_MEMBERS say. Raises Invalid."""
+    digest = members["digest"] or ""
+    version = members["version"] or ""
+    if version or not digest:
+        version = read_label(version, field=field)
+    installation = Installation(
+        read_place(members["place"] or "", field),
+        version,
+        digest,
+        members["origin"] or "manual",
+        seen_at=now,
+        label=(members["label"] or "")[:NAME_LIMIT],
+    )
+    is_digest = re.fullmatch(r"(sha256:[0-9a-f]{64} ?){0,5}", digest)
+    if installation.origin not in ORIGINS or not is_digest:
+        origins = ", ".join(ORIGINS)
+        words = f"must have a digest such as sha256:..., and an origin of {origins}"
+        raise Invalid(Problem(field, words))
+    return installation
+
+
+def _answer_of(rules: VersionRules, field: str, members: Mapping[str, Any]) -> tuple[str, bool]:
+    """Returns a version, and whether it and those like it follow what is installed. Raises Invalid."""
+    version = members["version"]
+    label = read_label(version, field=field)
+    if not rules.parts(version).numbers:
+        raise Invalid(Problem(field, f"must name a version; {version[:60]!r} has no number"))
+    return label, members["follows"]
+
+
+def _pattern_of(field: str, members: Mapping[str, Any]) -> tuple[str, bool]:
+    """Returns a pattern of versions, and whether it is inverse. Raises Invalid."""
+    value = members["value"]
+    if not 0 < len(value) <= 500 or UNSTORABLE.search(value):
+        words = "must not be empty, and have at most 500 characters and no control characters"
+        raise Invalid(Problem(field, words))
+    if "[[:" in value:  # Python would silently read it as a set of letters
+        words = "must not have POSIX classes such as [[:alpha:]], but [a-z], \\w or \\d"
+        raise Invalid(Problem(field, f"{words}: {value!r}"))
+    return value, bool(members["inverse"])
+
+
+def _pair_of(_: str, members: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns the name and the text of a setting."""
+    return members["setting"], members["value"]
+
+
+def _has_shape(item: Any, members: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Says whether an item is an object whose ``members`` are of the types of their schemas."""
+    if not isinstance(item, dict):
+        return False
+    for member, schema in members.items():
+        type_name = _JSON_TYPES.get(type(item.get(member)), "other")
+        if type_name not in schema["type"]:  # a text, or a list of texts
+            return False
+    return True
+
+
+def _shape_words(shape: str, item: Any, members: Collection[str]) -> str:
+    """Returns what an item must be; for a string, as clients of other services send it, an example."""
+    words = f"must be an object with {shape}"
+    if not isinstance(item, str):
+        return words
+    example = json.dumps({next(iter(members)): item[:100]}, ensure_ascii=False)
+    return f"{words}, such as {example}, not a string"
+
+
 class Fields(InputReader):
-    """A JSON object, or what a form or a command made one of. A field is None if it is absent or invalid."""
+    """Reads a JSON object, or what a form or a command made one of.
+
+    A field is None if it is absent or invalid.
+    """
 
     @classmethod
     def of(cls, environ: Mapping[str, Any]) -> Fields:
-        """The fields of a request's JSON body. Raises Invalid, TooLarge."""
+        """Returns the fields of a request's JSON body. Raises Invalid, TooLarge."""
         if SCHEMAS in environ or GIVEN in environ:
             return cls(environ.get(GIVEN, {}), environ.get(SCHEMAS))
         body = read_body(environ, "application/json")
         try:
-            given = json.loads(body.decode("utf-8"))
+            members = json.loads(body.decode("utf-8"))
         except (ValueError, RecursionError):
             raise Invalid("The body could not be decoded as JSON.") from None
-        if not isinstance(given, dict):
+        if not isinstance(members, dict):
             raise Invalid("The body must be a JSON object.")
-        return cls(given)
+        return cls(members)
 
     def label(self, name: str, at_most: int = NAME_LIMIT) -> str:
-        """A required name that a person chose; "" where it has a problem."""
+        """Returns a required name that a person chose; "" where it has a problem."""
         self._describe(name, minLength=1, maxLength=at_most)
-        value = self._given.get(name)
+        value = self._members.get(name)
         with self.collecting():
             if not isinstance(value, str | None):
                 raise Invalid(Problem(name, "must be a string"))
@@ -23024,67 +23106,48 @@ class Fields(InputReader):
         return ""
 
     def installed(self, name: str, now: float) -> list[Installation] | None:
-        """What is installed: ``INSTALLED_MEMBERS``, or the version alone; of a person's each place once."""
-        text = {"type": ["string", "null"]}
+        """Returns what is installed: by INSTALLED_MEMBERS, or the version alone.
 
-        def read(
-            field: str,
-            version: str | None,
-            place: str | None,
-            digest: str | None,
-            origin: str | None,
-            label: str | None,
-        ) -> Installation:
-            version = read_label(version or "", field=field) if version or not digest else ""
-            one = Installation(
-                read_place(place or "", field),
-                version,
-                digest or "",
-                origin or "manual",
-                now,
-                (label or "")[:NAME_LIMIT],
-            )
-            if one.origin not in ORIGINS or not re.fullmatch(
-                r"(sha256:[0-9a-f]{64} ?){0,5}", one.digest
-            ):
-                raise Invalid(
-                    Problem(
-                        field,
-                        "must have a digest such as sha256:..., and an origin of "
-                        f"{', '.join(ORIGINS)}",
-                    )
-                )
-            return one
-
-        found = self._objects(
+        Of what a person says each place is there once.
+        """
+        text: dict[str, Any] = {"type": ["string", "null"]}
+        schemas = dict.fromkeys(INSTALLED_MEMBERS, text)
+        schemas["origin"] = text | {"enum": [*ORIGINS, "", None]}
+        installations = self._objects(
             name,
             INSTALLED_LIMIT,
             "version, place, digest, origin, label: strings",
-            read,
-            **dict.fromkeys(INSTALLED_MEMBERS, text)
-            | {"origin": text | {"enum": [*ORIGINS, "", None]}},
+            read=functools.partial(_installation_of, now),
+            members=schemas,
         )
-        places = {one.place if one.origin == "manual" else one.id: one for one in found or ()}
-        return None if found is None else list(places.values())
+        if installations is None:
+            return None
+        by_place = {
+            installation.place if installation.origin == "manual" else installation.id: installation
+            for installation in installations
+        }
+        return list(by_place.values())
 
     def pins(self, name: str, read: Callable[[str, str], list[Pin]]) -> list[Pin]:
-        """A list of what is installed, or all that a CycloneDX document names, as ``read`` reads a file."""
-        types = {str: "string", bool: "boolean", dict: "object"}
-        properties = {member: {"type": types[kind]} for member, kind in _ITEM_MEMBERS.items()}
+        """Returns a list of what is installed, or all that a CycloneDX document names.
+
+        ``read`` reads the document as a file, of a name and a text.
+        """
+        properties = {member: {"type": _JSON_TYPES[kind]} for member, kind in _ITEM_MEMBERS.items()}
         self._describe(
             name,
             type=["array", "null"],
             maxItems=ENTRY_LIMIT,
             items={"type": "object", "properties": properties},
         )
-        if "bomFormat" in self._given:
-            listed = self._given.get("components")
-            if isinstance(listed, list) and all(isinstance(one, dict) for one in listed):
+        if "bomFormat" in self._members:
+            components = self._members.get("components")
+            if isinstance(components, list) and all(isinstance(item, dict) for item in components):
                 with contextlib.suppress(ValueError):
-                    return read("bom.cdx.json", compact_json(self._given))
+                    return read("bom.cdx.json", compact_json(self._members))
             self.add_problem("components", "must be a list of objects, as of a CycloneDX document")
             return []
-        items = self._given.get(name)
+        items = self._members.get(name)
         if not isinstance(items, list) or len(items) > ENTRY_LIMIT:
             self.add_problem(
                 name,
@@ -23092,7 +23155,7 @@ class Fields(InputReader):
                 "a provider and a name",
             )
             return []
-        pins = []
+        pins = list[Pin]()
         for index, item in enumerate(items):
             with self.collecting():
                 _check_item(f"{name}[{index}]", item)
@@ -23102,131 +23165,104 @@ class Fields(InputReader):
         return pins
 
     def answers(self, name: str, rules: VersionRules) -> tuple[tuple[str, bool], ...] | None:
-        """A list of ``{version, follows}``: whether versions like one follow what is installed."""
-
-        def read(field: str, version: str, does: bool) -> tuple[str, bool]:
-            label = read_label(version, field=field)
-            if not rules.parts(version).numbers:
-                raise Invalid(
-                    Problem(field, f"must name a version; {version[:60]!r} has no number")
-                )
-            return label, does
-
-        found = self._objects(
+        """Returns a list of ``{version, follows}``: whether versions like one follow what is installed."""
+        answers = self._objects(
             name,
             ANSWERS_LIMIT,
             "version, a string, and follows, a boolean",
-            read,
-            version={"type": "string", "minLength": 1, "maxLength": NAME_LIMIT},
-            follows={"type": "boolean"},
+            read=functools.partial(_answer_of, rules),
+            members={
+                "version": {"type": "string", "minLength": 1, "maxLength": NAME_LIMIT},
+                "follows": {"type": "boolean"},
+            },
         )
-        return None if found is None else with_answers(found, rules)
+        return None if answers is None else with_answers(answers, rules)
 
     def settings(self, name: str) -> list[tuple[str, str]]:
-        """A list of ``{setting, value}``: texts for the settings of a destination."""
-        return (
-            self._objects(
-                name,
-                1000,
-                "setting and value, two strings",
-                lambda _, *pair: pair,
-                setting={"type": "string"},
-                value={"type": "string"},
-            )
-            or []
+        """Returns a list of ``{setting, value}``: texts for the settings of a destination."""
+        pairs = self._objects(
+            name,
+            1000,
+            "setting and value, two strings",
+            read=_pair_of,
+            members={"setting": {"type": "string"}, "value": {"type": "string"}},
         )
+        return pairs or []
 
-    def ids(self, name: str, what: str, known: Collection[str]) -> list[str] | None:
-        """A list of ids, each once and each of something that there is."""
+    def ids(self, name: str, noun: str, known: Collection[str]) -> list[str] | None:
+        """Returns a list of ids, each once and each of a ``noun`` that exists."""
         values = self._list(name, "ids", 1000, {"type": "string"})
-        for value in values or ():
+        if values is None:
+            return None
+        for value in values:
             if value not in known:
-                self.add_problem(name, f"must be existing ids; there is no {what} {value!r:.60}")
-        return None if values is None else [one for one in known if one in values]
+                self.add_problem(name, f"must be existing ids; there is no {noun} {value!r:.60}")
+        return [id_ for id_ in known if id_ in values]
 
     def rules(self, name: str) -> list[tuple[str, bool]] | None:
-        """A list of ``{value, inverse}``: patterns, and whether each is inverse."""
-        before = len(self.problems)
-
-        def read(field: str, value: str, is_inverse: bool | None) -> tuple[str, bool]:
-            if not 0 < len(value) <= 500 or UNSTORABLE.search(value):
-                raise Invalid(
-                    Problem(
-                        field,
-                        "must not be empty, and have at most 500 characters and no "
-                        "control characters",
-                    )
-                )
-            if "[[:" in value:  # Python would silently read it as a set of letters
-                raise Invalid(
-                    Problem(
-                        field,
-                        "must not have POSIX classes such as [[:alpha:]], but [a-z], "
-                        f"\\w or \\d: {value!r}",
-                    )
-                )
-            return value, bool(is_inverse)
-
-        found = self._objects(
+        """Returns a list of ``{value, inverse}``: patterns, and whether each is inverse."""
+        problems_before = len(self.problems)
+        patterns = self._objects(
             name,
             50,
             "value, a string, and inverse, true or false",
-            read,
-            value={"type": "string", "minLength": 1, "maxLength": 500},
-            inverse={"type": ["boolean", "null"]},
+            read=_pattern_of,
+            members={
+                "value": {"type": "string", "minLength": 1, "maxLength": 500},
+                "inverse": {"type": ["boolean", "null"]},
+            },
         )
-        if (length := sum(len(value) for value, _ in found or ())) > PATTERNS_LIMIT:
+        length = sum(len(value) for value, _ in patterns or ())
+        if length > PATTERNS_LIMIT:
             self.add_problem(
                 name,
                 f"must have at most {PATTERNS_LIMIT:,} characters in all its patterns; "
                 f"these have {length:,}",
             )
-        return None if len(self.problems) > before else found
+        return None if len(self.problems) > problems_before else patterns
 
     def _objects(
-        self, name: str, at_most: int, shape: str, read: Callable[..., Any], **members: Any
+        self,
+        name: str,
+        at_most: int,
+        shape: str,
+        *,
+        read: ItemReader,
+        members: Mapping[str, Mapping[str, Any]],
     ) -> list[Any] | None:
-        """What ``read`` makes of each object in a list, from the field that it is and its members. These are
-        given with their schemas; ``shape`` says them in words. An object of another shape is a problem, and
-        so is one for which ``read`` raises Invalid."""
-        types = {str: "string", bool: "boolean", type(None): "null"}
-        entries = self._list(
+        """Returns what ``read`` makes of each object in a list.
+
+        ``members``: their schemas; ``shape`` says them in words. An object of another shape is a problem, and
+        so is one for which ``read`` raises Invalid.
+        """
+        required = [member for member, schema in members.items() if "null" not in schema["type"]]
+        items = self._list(
             name,
             f"objects with {' and '.join(members)}",
             at_most,
-            {
-                "type": "object",
-                "properties": members,
-                "required": [
-                    member for member, schema in members.items() if "null" not in schema["type"]
-                ],
-            },
+            {"type": "object", "properties": members, "required": required},
         )
-        found = []
-        for at, entry in enumerate(entries or ()):
-            values = [entry.get(member) for member in members] if isinstance(entry, dict) else [0]
-            found_types = [types.get(type(value), "other") for value in values]
+        if items is None:
+            return None
+        objects = list[Any]()
+        for number, item in enumerate(items):
+            field = f"{name}[{number}]"
             with self.collecting():
-                if not all(
-                    one in schema["type"] for one, schema in zip(found_types, members.values())
-                ):
-                    words = f"must be an object with {shape}"
-                    if isinstance(entry, str):  # as clients of other services send it
-                        example = json.dumps({next(iter(members)): entry[:100]}, ensure_ascii=False)
-                        words = f"{words}, such as {example}, not a string"
-                    raise Invalid(Problem(f"{name}[{at}]", words))
-                found.append(read(f"{name}[{at}]", *values))
-        return None if entries is None else found
+                if not _has_shape(item, members):
+                    raise Invalid(Problem(field, _shape_words(shape, item, members)))
+                objects.append(read(field, {member: item.get(member) for member in members}))
+        return objects
 
     def _list(
-        self, name: str, what: str, at_most: int, items: Mapping[str, Any]
+        self, name: str, noun: str, at_most: int, items: Mapping[str, Any]
     ) -> list[Any] | None:
+        """Returns a list of at most that many; ``noun``: what it is of; ``items``: their schema."""
         return self.value(
             name,
             ValueType(
                 only_if(
                     lambda value: isinstance(value, list) and len(value) <= at_most,
-                    f"a list of at most {at_most} {what}",
+                    f"a list of at most {at_most} {noun}",
                 ),
                 {"type": ["array", "null"], "maxItems": at_most, "items": items},
             ),
@@ -23270,18 +23306,18 @@ def _read_parts(body: bytes, content_type: str) -> list[tuple[str, str]]:
 
 
 class Form:
-    """What a form sent, read by name; of a GET nothing. ``takes_file``: whether it may be multipart.
+    """Reads what a form sent by name; of a GET nothing. ``takes_file``: whether it may be multipart.
 
     Raises TooLarge, and Invalid for whatever cannot be read.
     """
 
     def __init__(self, environ: Mapping[str, Any], *, takes_file: bool = False) -> None:
-        self._given: dict[str, list[str]] = {}
-        for name, value in self._pairs(environ, takes_file):
-            self._given.setdefault(name, []).append(value.replace("\r\n", "\n"))
+        self._values: dict[str, list[str]] = {}
+        for name, value in self._pairs(environ, takes_file=takes_file):
+            self._values.setdefault(name, []).append(value.replace("\r\n", "\n"))
 
     @staticmethod
-    def _pairs(environ: Mapping[str, Any], takes_file: bool) -> list[tuple[str, str]]:
+    def _pairs(environ: Mapping[str, Any], *, takes_file: bool) -> list[tuple[str, str]]:
         if environ["REQUEST_METHOD"] != "POST":
             return []
         content_type = environ.get("CONTENT_TYPE", "")
@@ -23293,31 +23329,30 @@ class Form:
         return self.typed(name).strip() if self.texts(name) else default
 
     def texts(self, name: str) -> list[str]:
-        return self._given.get(name, [])
+        return self._values.get(name, [])
 
     def typed(self, name: str) -> str:
-        """As it was typed: blanks may belong to a password."""
+        """Returns a text as it was typed: blanks may belong to a password."""
         return self.texts(name)[0] if self.texts(name) else ""
 
     def without(self, *names: str) -> list[tuple[str, str]]:
-        """All that was sent but these fields."""
-        return [
-            (name, value)
-            for name, values in self._given.items()
-            if name not in names
-            for value in values
-        ]
+        """Returns all that was sent but these fields."""
+        pairs = list[tuple[str, str]]()
+        for name, values in self._values.items():
+            if name not in names:
+                pairs += [(name, value) for value in values]
+        return pairs
 
     def lines(self, name: str) -> list[str]:
         return [line.strip() for line in self.text(name).split("\n") if line.strip()]
 
     def options(self, options: Iterable[Option]) -> dict[str, Any]:
-        """What was sent of these, as JSON. A box that is not ticked is not sent."""
-        return {
-            option.name: option.type.from_text(self.text(option.name, "no"))
-            for option in options
-            if option.type.widget == "switch" or self.texts(option.name)
-        }
+        """Returns what was sent of the options, as JSON. A box that is not ticked is not sent."""
+        values = dict[str, Any]()
+        for option in options:
+            if option.type.widget == "switch" or self.texts(option.name):
+                values[option.name] = option.type.from_text(self.text(option.name, "no"))
+        return values
 
 
 SCAN_OUTCOMES = ("tracked", "recorded", "added", "not tracked", "ignored", "unknown")
@@ -23332,25 +23367,25 @@ LABELS = {
 
 
 def without_problems(options: Mapping[str, Any], problems: Iterable[Problem]) -> dict[str, Any]:
-    """The options, but for those that problems name; of a list only those of its members that are wrong."""
-    left = dict(options)
-    places = dict[str, set[int]]()  # in a list, by the option's name
+    """Returns the options without those that problems name; of a list only its wrong items are left out."""
+    usable = dict(options)
+    wrong_items = dict[str, set[int]]()  # their numbers in a list, by the option's name
     for problem in problems:
         name, _, behind = problem.field.partition("[")
-        place = behind.partition("]")[0]
-        if place.isdigit():
-            places.setdefault(name, set()).add(int(place))
+        number = behind.partition("]")[0]
+        if number.isdigit():
+            wrong_items.setdefault(name, set()).add(int(number))
         else:
-            left.pop(name, None)
-    for name, wrong in places.items():
-        members = enumerate(pick(list, left, name))
-        left[name] = [member for place, member in members if place not in wrong]
-    return {name: value for name, value in left.items() if value != []}
+            usable.pop(name, None)
+    for name, numbers in wrong_items.items():
+        items = enumerate(pick(list, usable, name))
+        usable[name] = [item for number, item in items if number not in numbers]
+    return {name: value for name, value in usable.items() if value != []}
 
 
 @dataclasses.dataclass
 class ScanRow:
-    """One thing that was found to be installed, and what became of it."""
+    """Says what was found to be installed, and what became of it."""
 
     pin: Pin
     file: str  # where it was found; "" for no file
@@ -23370,8 +23405,12 @@ class ScanRow:
             self.reason = "; ".join(filter(None, (self.reason, words)))
 
     @property
+    def is_image(self) -> bool:
+        return self.provider is not None and self.provider.dialect.has_images
+
+    @property
     def has_problems(self) -> bool:
-        """Whether its options were not used, or not all of them."""
+        """Says whether its options were not used, or not all of them."""
         is_changed = self.reason not in ("", self.pin.reason)
         return bool(self.pin.notice) or (bool(self.pin.options) and is_changed)
 
@@ -23392,19 +23431,19 @@ class ScanRow:
 def scan_row(
     providers: Mapping[str, Provider], tracked: Mapping[tuple[str, str], str], file: str, pin: Pin
 ) -> ScanRow:
-    """The row of what stands in a file; ``tracked``: as ``Projects.ids_by_key``."""
-    found = project_of_pin(providers, pin) if pin.name else None
-    if found is None:
+    """Returns the row of what stands in a file; ``tracked``: as ``Projects.ids_by_key``."""
+    named = project_of_pin(providers, pin) if pin.name else None
+    if named is None:
         reason = pin.reason or "no provider has it"
         return ScanRow(pin, file, None, pin.name, "", "unknown", reason)
-    provider, name = found
+    provider, name = named
     if pin.provider == "image" and not (pin.version or pin.digest or pin.reason):
         pin = dataclasses.replace(pin, version="latest")  # as Docker takes it
-    key = name_at(provider, name)[1]
-    became = "tracked" if (provider.id, key) in tracked else "not tracked"
+    _, key = name_at(provider, name)
+    scan_outcome = "tracked" if (provider.id, key) in tracked else "not tracked"
     if pin.options.get("ignore"):
-        became = "ignored"
-    return ScanRow(pin, file, provider, name, key, became, pin.reason or pin.notice)
+        scan_outcome = "ignored"
+    return ScanRow(pin, file, provider, name, key, scan_outcome, pin.reason or pin.notice)
 
 
 def scan_rows(
@@ -23412,55 +23451,176 @@ def scan_rows(
     tracked: Mapping[tuple[str, str], str],
     pins: Iterable[tuple[str, Pin]],
 ) -> list[ScanRow]:
-    """Rows of what stands in files."""
+    """Returns a row for each thing that stands in files."""
     return [scan_row(providers, tracked, file, pin) for file, pin in pins]
 
 
 def _as_known(project: Project, installed: Iterable[Installation]) -> tuple[Installation, ...]:
-    """What is installed, each once; what a project has already as it was compared and seen before."""
-    before = {one.identity: one for one in project.installed}
-    builds = {(one.place, one.version): one.first_digest for one in project.installed}
-    after: dict[str, Installation] = {}
-    for one in installed:
-        same = before.get(one.identity)
-        after.setdefault(
-            one.id,
-            dataclasses.replace(same, seen_at=one.seen_at, previous=one.previous)
-            if same
-            else dataclasses.replace(
-                one, first_digest="" if one.digest else builds.get((one.place, one.version), "")
-            ),
-        )
+    """Returns what is installed, each once; what a project has already as it was compared and seen before."""
+    before = {known.identity: known for known in project.installed}
+    builds = {(known.place, known.version): known.first_digest for known in project.installed}
+    after = dict[str, Installation]()
+    for installation in installed:
+        known = before.get(installation.identity)
+        if known:
+            row = dataclasses.replace(
+                known, seen_at=installation.seen_at, previous=installation.previous
+            )
+        elif installation.digest:
+            row = dataclasses.replace(installation, first_digest="")
+        else:
+            build = builds.get((installation.place, installation.version), "")
+            row = dataclasses.replace(installation, first_digest=build)
+        after.setdefault(installation.id, row)
     return tuple(after.values())
 
 
+def _with_typed(typed: Sequence[Installation], project: Project) -> tuple[Installation, ...]:
+    """Returns what is installed of a project if what a person sets replaces what a person had set."""
+    scanned = [known for known in project.installed if known.origin != "manual"]
+    return _as_known(project, replace_at_places(scanned, typed))
+
+
+def _comparable(name: str, value: Any) -> Any:
+    """Returns a text, a number or a set that is equal if two values of a setting mean the same."""
+    if name == "installed":
+        return {installation.identity for installation in value}
+    if name == "snoozed_until":
+        return int(value or 0)
+    if name == "tags":
+        return {*value}
+    return tuple(value) if isinstance(value, list) else value
+
+
 def differing(project: Project, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the settings, but for its destinations, that differ from what the project has."""
+    """Returns those of the settings, but for its destinations, that differ from what the project has."""
+    differences = dict[str, Any]()
+    for name, value in settings.items():
+        if name == "destinations":
+            continue
+        # What is installed is a function of the project, as ``project_settings`` says.
+        after = value(project) if callable(value) else value
+        if _comparable(name, after) != _comparable(name, getattr(project, name)):
+            differences[name] = value
+    return differences
 
-    def comparable(name: str, value: Any) -> Any:
-        if name == "installed":
-            return {one.identity for one in (value(project) if callable(value) else value)}
-        if name == "snoozed_until":
-            return int(value or 0)
-        if name == "tags":
-            return {*value}
-        return tuple(value) if isinstance(value, list) else value
 
-    return {
-        name: value
-        for name, value in settings.items()
-        if name != "destinations"
-        and comparable(name, value) != comparable(name, getattr(project, name))
-    }
+class ChangesPage(NamedTuple):
+    """Holds a page of what changed between two versions of a project."""
+
+    span: ReleaseRange
+    releases: list[Release]  # of the page, with their notes
+    pages: int
+
+
+def _scan_order(row: ScanRow) -> int:
+    """Returns a row's place in the order in which projects are added: images, what is needed directly, others."""
+    if row.is_image:
+        return 0
+    return 1 if row.pin.is_direct else 2
+
+
+class _Recording:
+    """Records a scan of a place: collects what runs there by project, and makes of it what is installed."""
+
+    def __init__(self, inventory: Inventory, account: Account, place: str, origin: str) -> None:
+        self._inventory = inventory
+        self._account = account
+        self._place = place
+        self._origin = origin
+        self._now = inventory.store.database.clock()
+        self.tracked = inventory.store.projects.ids_by_key(account.id)
+        self._full = ""  # the reason for which further projects are refused
+        # By project id, then by version and digest.
+        self._installed = dict[str, dict[tuple[str, str], Installation]]()
+        self._rows = list[tuple[ScanRow, Installation]]()  # that are recorded
+        self._left_out = dict[str, list[Installation]]()  # by project id, beyond INSTALLED_LIMIT
+
+    @property
+    def project_ids(self) -> list[str]:
+        return list(self._installed)
+
+    def add(self, row: ScanRow, *, may_track: bool) -> None:
+        """Collect a row, if its project is tracked or may be now; the row says if that was refused."""
+        project_id = self._project_of(row, may_track=may_track)
+        pin = row.pin
+        if not project_id or not (pin.version or pin.digest):
+            return
+        if row.outcome != "added":
+            row.outcome = "recorded"
+        installation = Installation(
+            self._place,
+            pin.version[:NAME_LIMIT],
+            pin.digest,
+            self._origin,
+            seen_at=self._now,
+            label=pin.label,
+            service=pin.service[:TAG_LIMIT],
+        )
+        self._installed.setdefault(project_id, {})[pin.version, pin.digest] = installation
+        self._rows.append((row, installation))
+
+    def _project_of(self, row: ScanRow, *, may_track: bool) -> str | None:
+        """Returns the id of a row's project, which is added, or made to be as its labels say."""
+        if row.provider is None:
+            return None
+        project_id = self.tracked.get((row.provider.id, row.key))
+        try:
+            if project_id is None and may_track:
+                if self._full:
+                    raise Invalid(self._full)
+                project_id = self._inventory._track_row(self._account, row, row.provider)
+                self.tracked[row.provider.id, row.key] = project_id
+            elif project_id and self._origin != "manual" and row.pin.options:
+                self._inventory._apply_labels(self._account.id, project_id, row)
+        except Invalid as error:
+            row.reason = str(error)
+            is_of_account = not error.problems[0].field  # such as a quota, and not of this row
+            if project_id is None and is_of_account:
+                self._full = row.reason
+        return project_id
+
+    def installed_after(self, project: Project) -> list[Installation]:
+        """Returns what is installed of a project after the scan; remembers what does not fit."""
+        scanned = self._installed.get(project.id, {}).values()
+        replaced: tuple[str, ...] = (self._origin,)
+        if self._origin == "manual":
+            replaced = ORIGINS
+        elif scanned:
+            replaced = (self._origin, "manual")
+        installed = [
+            known
+            for known in project.installed
+            if known.place != self._place or known.origin not in replaced
+        ]
+        installed += scanned
+        # A container's version is known with its digest; the file that says the same adds nothing.
+        running = {
+            (known.place, known.version) for known in installed if known.origin == "container"
+        }
+        distinct = [
+            known
+            for known in installed
+            if known.origin == "container" or (known.place, known.version) not in running
+        ]
+        self._left_out[project.id] = distinct[INSTALLED_LIMIT:]
+        return distinct[:INSTALLED_LIMIT]
+
+    def explain_left_out(self) -> None:
+        """Say in their rows which installations did not fit."""
+        left_out = set(itertools.chain(*self._left_out.values()))
+        for row, installation in self._rows:
+            if installation in left_out:
+                row.outcome = "tracked"
+                row.reason = f"not recorded: at most {INSTALLED_LIMIT} fit one project"
 
 
 class Inventory(Value):
     """Judges projects by their rules, and records what is installed. ``waiting``: as Context's."""
 
     store: Store
-    judge: Callable[
-        ..., tuple[set[str], dict[int, str]]
-    ]  # of an account, patterns, versions, as Context
+    # Of an account, patterns, versions: as Context's.
+    judge: Callable[..., tuple[set[str], dict[int, str]]]
     providers: Mapping[str, Provider]
     waiting: Callable[[str], contextlib.AbstractContextManager[bool]]
     refusal_of: Callable[..., str | None]  # as Fetcher's
@@ -23472,71 +23632,76 @@ class Inventory(Value):
         provider: Provider,
         key: str,
         name: str,
+        *,
         settings: Mapping[str, Any],
         labels: str = "",
     ) -> tuple[Project, Source]:
-        """As ``Projects.add``. Raises Invalid also for what only administrators may track."""
-        account, sources = self.store.accounts.get(account_id), self.store.sources
-        source = sources.get(sources.id_of(provider.id, key)) if not provider.site else None
-        if (
-            source
-            and source.is_trusted
-            and not (account and account.is_admin)
-            and (
-                reason := self.refusal_of(
-                    name if "://" in name else f"http://{name}", is_trusted=False
-                )
-            )
-        ):
-            raise Invalid(Problem("name", f"cannot be used: {reason}"))
-        added = self.store.projects.add(
+        """Add a project, as ``Projects.add``. Raises Invalid also for what only administrators may track."""
+        if not provider.site:  # then the name is an address
+            self._require_address(account_id, provider, key, name)
+        project, source = self.store.projects.add(
             account_id, provider.id, key, name, settings=settings, labels=labels
         )
         if settings.get("exclude_version_regexp"):
-            self.compare(account_id, [added[0].id])
-        return added
+            self.compare(account_id, [project.id])
+        return project, source
+
+    def _is_administrator(self, account_id: str) -> bool:
+        account = self.store.accounts.get(account_id)
+        return bool(account and account.is_admin)
+
+    def _require_address(self, account_id: str, provider: Provider, key: str, name: str) -> None:
+        """Raise Invalid for an address that was an administrator's first, if the account may not use it."""
+        source = self.store.sources.get(self.store.sources.id_of(provider.id, key))
+        if not source or not source.is_trusted or self._is_administrator(account_id):
+            return
+        address = name if "://" in name else f"http://{name}"
+        refusal = self.refusal_of(address, is_trusted=False)
+        if refusal:
+            raise Invalid(Problem("name", f"cannot be used: {refusal}"))
 
     def chosen_notes(self, project: Project, text: str) -> str:
-        """The source whose notes a person wants for an image, as it is stored. Raises Invalid."""
+        """Returns the source whose notes a person wants for an image, as it is stored. Raises Invalid."""
         if text == project.notes_from or (text == project.notes_source and not project.notes_state):
             return project.notes_from  # as it was shown
-        account, others = (
-            self.store.accounts.get(project.account_id),
-            [
-                one
-                for one in self.store.projects.subscribers(project.source_id)
-                if one.project.id != project.id
-            ],
-        )
-        found, is_name = None, text.lower() not in ("", "none")
-        with contextlib.suppress(Invalid):
-            found = project_at(self.providers, None, text, is_typed=True) if is_name else None
         if not self.rules_of(project).is_image:
             raise Invalid(Problem("notes_from", "is for images"))
-        if is_name and (not found or found[0].dialect.has_images or not found[0].site):
-            raise Invalid(
-                Problem(
-                    "notes_from",
-                    "must be a repository such as github grafana/grafana, or "
-                    f"none; {text[:NAME_LIMIT]!r} is not",
-                )
-            )
-        if others and not (account and account.is_admin):
+        chosen = text.lower()
+        if chosen not in ("", "none"):
+            chosen = self._repository_named(text)
+        subscribers = self.store.projects.subscribers(project.source_id)
+        is_shared = any(subscriber.project.id != project.id for subscriber in subscribers)
+        if is_shared and not self._is_administrator(project.account_id):
             raise Invalid(
                 Problem("notes_from", "is for administrators: others track the image, too")
             )
-        return f"{found[0].id} {found[1]}" if found else text.lower()
+        return chosen
+
+    def _repository_named(self, text: str) -> str:
+        """Returns the repository that a person names, as "provider name". Raises Invalid for anything else."""
+        with contextlib.suppress(Invalid):
+            provider, name, _ = project_at(self.providers, None, text, is_typed=True)
+            if provider.site and not provider.dialect.has_images:
+                return f"{provider.id} {name}"
+        raise Invalid(
+            Problem(
+                "notes_from",
+                "must be a repository such as github grafana/grafana, or "
+                f"none; {text[:NAME_LIMIT]!r} is not",
+            )
+        )
 
     def rules_of(self, project: Project) -> VersionRules:
         provider = self.providers.get(project.provider)
-        return (provider.dialect.versions if provider else GENERIC).of(
-            project.name, project.version_answers
-        )
+        rules = provider.dialect.versions if provider else GENERIC
+        return rules.of(project.name, project.version_answers)
 
     def named_settings(self, project: Project, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of a project by members of the API; of tags by names, beside those that it has. Tags
-        that there are not are added. Raises Invalid."""
-        names = [read_label(str(one), TAG_LIMIT, "tags") for one in pick(list, options, "tags")]
+        """Returns the settings of a project by members of the API; of tags by names.
+
+        The tags come beside those that it has, and missing ones are added. Raises Invalid.
+        """
+        names = [read_label(str(name), TAG_LIMIT, "tags") for name in pick(list, options, "tags")]
         ids = [*project.tags, *self.store.tags.ids_of(project.account_id, names)]
         fields = Fields({**options, "tags": ids} if names else options)
         settings = project_settings(fields, self, project)
@@ -23546,50 +23711,49 @@ class Inventory(Value):
     def usable_settings(
         self, project: Project, options: Mapping[str, Any]
     ) -> tuple[dict[str, Any], list[Problem]]:
-        """As ``named_settings``, of those options that can be used; and what is wrong with the others."""
-        usable, problems = dict(options), list[Problem]()
+        """Returns ``named_settings`` of those options that can be used, and what is wrong with the others."""
+        usable = dict(options)
+        problems = list[Problem]()
         while True:
             try:
                 return self.named_settings(project, usable), problems
             except Invalid as error:
                 problems += error.problems
-                left = without_problems(usable, error.problems)
-                if left == usable:  # it is about no option
+                remaining = without_problems(usable, error.problems)
+                if remaining == usable:  # it is about no option
                     return {}, problems
-                usable = left
+                usable = remaining
 
     def verdicts_for(self, project: Project) -> RuleResult:
-        """What its rules say of its releases."""
+        """Returns what a project's rules say of its releases."""
         releases = self.store.releases.known(project.source_id)
         ruled_out, _ = self.judge(project.account_id, project.exclude_version_regexp, releases)
         return apply_rules(project, releases, self.rules_of(project), ruled_out)
 
     def changes(
-        self, project: Project, since: str | None, until: str | None, number: int = 0
-    ) -> tuple[ReleaseRange, list[Release], int]:
-        """``(the releases after a version, else after the one installed; those of a page, or of all, with
-        their notes; how many pages)``. Raises Invalid."""
+        self, project: Project, since: str | None, until: str | None, page: int = 0
+    ) -> ChangesPage:
+        """Returns the releases after a version, else after the one installed; of page 0 all of them.
+
+        Raises Invalid.
+        """
         start = since or (project.most_urgent.compared_as if project.most_urgent else "")
         if not start:
             raise Invalid(Problem("since", "must name a version, as none is installed"))
-        known, notes = self.store.releases.known(project.source_id), self.store.releases.notes
+        releases = self.store.releases
+        known = releases.known(project.source_id)
         ruled_out, _ = self.judge(project.account_id, project.exclude_version_regexp, known)
         for version in ruled_out - {start, until}:
             del known[version]
         span = changes_between(start[:NAME_LIMIT], until or "", known, self.rules_of(project))
-        newest = [one.version for one in span.releases[:CHANGES_LIMIT]]
+        newest = [release.version for release in span.releases[:CHANGES_LIMIT]]
         pages = span.pages(
-            self.store.releases.note_sizes(
-                project.source_id, newest, CHANGES_NOTES // CHANGES_LINES
-            )
+            releases.note_sizes(project.source_id, newest, CHANGES_NOTES // CHANGES_LINES)
         )
-        found = [one for page in (pages[number - 1 : number] if number else pages) for one in page]
-        noted = notes(project.source_id, [one.version for one in found])
-        return (
-            span,
-            [dataclasses.replace(one, note=noted.get(one.version)) for one in found],
-            len(pages),
-        )
+        shown = list(itertools.chain(*(pages[page - 1 : page] if page else pages)))
+        notes = releases.notes(project.source_id, [release.version for release in shown])
+        noted = [dataclasses.replace(release, note=notes.get(release.version)) for release in shown]
+        return ChangesPage(span, noted, len(pages))
 
     def change(
         self,
@@ -23605,46 +23769,52 @@ class Inventory(Value):
         self.compare(account_id, ids)
 
     def compare(self, account_id: str, ids: Sequence[str]) -> None:
-        """Have projects judged by what was just saved of them: by the tracker, which is waited for a little;
-        where none runs in this process, here. What changes meanwhile, is judged by whoever changes it."""
+        """Have projects judged by what was just saved of them.
+
+        The tracker does it, which is waited for a little; where none runs in this process, it is done here.
+        What changes meanwhile, is judged by whoever changes it.
+        """
         projects = self.store.projects
         if "tracker" in self.store.database.workers:
             with self.waiting(account_id) as may_wait:
                 projects.await_verdicts(ids, FIRST_CHECK_WAIT if may_wait else 0.0)
             return
         with contextlib.suppress(TooMany, HelperFailed, HelperMissing):  # the next check does it
-            for project in projects.of_ids(
-                account_id, [id_ for _, id_ in projects.with_pending_rules(ids)]
-            ):
+            pending = [id_ for _, id_ in projects.with_pending_rules(ids)]
+            for project in projects.of_ids(account_id, pending):
                 projects.record_verdicts(self.verdicts_for(project))
 
-    def record(self, project: Project, said: Installation) -> None:
+    def record(self, project: Project, installation: Installation) -> None:
         """Record what a person says of a place. Raises Invalid where there are too many."""
-        if len(replace_at_places(project.installed, [said])) > INSTALLED_LIMIT:
+        if len(replace_at_places(project.installed, [installation])) > INSTALLED_LIMIT:
             raise Invalid(
                 Problem("place", f"must be one of the {INSTALLED_LIMIT} that there may be")
             )
         self.change(
-            project.account_id, [project.id], lambda now: replace_at_places(now.installed, [said])
+            project.account_id,
+            [project.id],
+            lambda project_now: replace_at_places(project_now.installed, [installation]),
         )
 
-    def _track_found(self, account: Account, row: ScanRow, provider: Provider) -> str:
-        """Add the project of a row, which says what is wrong with its options; its id. Raises Invalid."""
+    def _track_row(self, account: Account, row: ScanRow, provider: Provider) -> str:
+        """Add the project of a row, which says what is wrong with its options; returns its id. Raises Invalid."""
         settings: dict[str, Any] = {"email_notification": account.email_notification}
         blank = Project.blank(account.id, provider.id, row.name)
         usable, problems = self.usable_settings(blank, row.pin.options)
         settings |= usable
         row.add_problems(problems)
         labels = compact_json({REPOSITORY_LABELS[0]: row.pin.source}) if row.pin.source else ""
-        project, _ = self.add(account.id, provider, row.key, row.name, settings, labels)
+        project, _ = self.add(
+            account.id, provider, row.key, row.name, settings=settings, labels=labels
+        )
         row.outcome = "added"
         return project.id
 
     def _apply_labels(self, account_id: str, project_id: str, row: ScanRow) -> None:
         """Have a project be as our labels say; those of others say only how it begins. Raises Invalid."""
-        ours = {name: value for name, value in row.pin.options.items() if name in LABELS}
+        our_labels = {name: value for name, value in row.pin.options.items() if name in LABELS}
         for project in self.store.projects.of_ids(account_id, [project_id]):
-            settings, problems = self.usable_settings(project, ours)
+            settings, problems = self.usable_settings(project, our_labels)
             row.add_problems(problems)
             if changes := differing(project, settings):
                 self.store.projects.update(account_id, [project_id], changes)
@@ -23660,134 +23830,87 @@ class Inventory(Value):
         with_indirect: bool = False,
         is_whole: bool = True,
     ) -> list[ScanRow]:
-        """Record what was found at a place, instead of what the same place and origin, or a person, reported;
+        """Record what was found at a place, instead of what the same place and origin, or a person, reported.
+
         ``is_whole``: also of projects not found. ``is_tracking``: adds projects, images first, then what is
-        needed directly; those that do not fit say so."""
-        tracked, now = self.store.projects.ids_by_key(account.id), self.store.database.clock()
-        rows = scan_rows(self.providers, tracked, pins)
-        found = dict[
-            str, dict[tuple[str, str], Installation]
-        ]()  # by project id, version and digest
-        recorded = list[tuple[ScanRow, Installation]]()
-        left_out = dict[str, list[Installation]]()  # by project id, beyond INSTALLED_LIMIT
-        full = ""  # the reason for which further projects are refused
-
-        def rank(row: ScanRow) -> int:
-            return 0 if row.provider and row.provider.dialect.has_images else 2 - row.pin.is_direct
-
-        for row in sorted(rows, key=rank):
-            id_ = tracked.get((row.provider.id, row.key)) if row.provider else None
-            if row.outcome == "ignored":
-                continue
-            try:
-                if (
-                    row.provider
-                    and id_ is None
-                    and is_tracking
-                    and (rank(row) < 2 or with_indirect)
-                ):
-                    if full:
-                        raise Invalid(full)
-                    id_ = tracked[row.provider.id, row.key] = self._track_found(
-                        account, row, row.provider
-                    )
-                elif id_ and origin != "manual" and row.pin.options:
-                    self._apply_labels(account.id, id_, row)
-            except Invalid as error:
-                row.reason = str(error)
-                if id_ is None and not error.problems[0].field:
-                    full = row.reason
-            if id_ and (row.pin.version or row.pin.digest):
-                row.outcome = "added" if row.outcome == "added" else "recorded"
-                one = found.setdefault(id_, {})[row.pin.version, row.pin.digest] = Installation(
-                    place,
-                    row.pin.version[:NAME_LIMIT],
-                    row.pin.digest,
-                    origin,
-                    now,
-                    row.pin.label,
-                    service=row.pin.service[:TAG_LIMIT],
-                )
-                recorded.append((row, one))
-
-        def after(project: Project) -> Iterable[Installation]:
-            mine = found.get(project.id, {}).values()
-            replaced = ORIGINS if origin == "manual" else (origin, "manual") if mine else (origin,)
-            known = [
-                *(
-                    one
-                    for one in project.installed
-                    if one.place != place or one.origin not in replaced
-                ),
-                *mine,
-            ]
-            # A container's version is known with its digest; the file that says the same adds nothing.
-            running = {(one.place, one.version) for one in known if one.origin == "container"}
-            kept = [
-                one
-                for one in known
-                if one.origin == "container" or (one.place, one.version) not in running
-            ]
-            left_out[project.id] = kept[INSTALLED_LIMIT:]
-            return kept[:INSTALLED_LIMIT]
-
-        here = self.store.projects.with_updates(account.id, place=place) if is_whole else []
-        gone = [
-            project.id for project in here if any(one.origin == origin for one in project.installed)
-        ]
-        self.change(account.id, [*found, *gone], after)
-        lost = set(itertools.chain(*left_out.values()))
-        for row in (row for row, one in recorded if one in lost):
-            row.outcome, row.reason = (
-                "tracked",
-                f"not recorded: at most {INSTALLED_LIMIT} fit one project",
-            )
+        needed directly; those that do not fit say so.
+        """
+        recording = _Recording(self, account, place, origin)
+        rows = scan_rows(self.providers, recording.tracked, pins)
+        for row in sorted(rows, key=_scan_order):
+            if row.outcome != "ignored":
+                is_wanted = row.is_image or row.pin.is_direct or with_indirect
+                recording.add(row, may_track=is_tracking and is_wanted)
+        ids = recording.project_ids
+        if is_whole:
+            for project in self.store.projects.with_updates(account.id, place=place):
+                if any(known.origin == origin for known in project.installed):
+                    ids.append(project.id)
+        self.change(account.id, ids, recording.installed_after)
+        recording.explain_left_out()
         return rows
 
 
-def project_settings(fields: Fields, inventory: Inventory, project: Project) -> dict[str, Any]:
-    """What ``fields`` set of a project, as it is or blank, for the store. Problems are left in ``fields``."""
-    store, account_id, now = inventory.store, project.account_id, inventory.store.database.clock()
-    # Read where they are named: an import has thousands of projects.
-    tags = [tag.id for tag in store.tags.of_account(account_id)] if fields.has("tags") else []
-    lists: dict[str, Any] = {
-        "exclude_version_regexp": fields.rules("exclude_version_regexp"),
-        "installed": fields.installed("installed", now),
-        "tags": fields.ids("tags", "tag", tags),
-        "version_answers": fields.answers("version_answers", inventory.rules_of(project)),
-    }
-    settings = fields.options(PROJECT_OPTIONS) | {
-        name: value for name, value in lists.items() if value is not None
-    }
-    if "notes_from" in settings:
-        with fields.collecting():
-            settings["notes_from"] = inventory.chosen_notes(project, settings["notes_from"])
-    settings["destinations"] = {}
+def _destination_ids(fields: Fields, inventory: Inventory, account_id: str) -> dict[str, list[str]]:
+    """Returns the ids of the destinations that ``fields`` name, by kind. Problems are left in ``fields``."""
+    ids_by_kind = dict[str, list[str]]()
     for kind in inventory.kinds:
-        member, known = KIND_FIELDS[kind], list[str]()
-        if fields.has(member):
-            destinations = store.destinations.of_account(account_id, kind=kind)
+        member = KIND_FIELDS[kind]
+        known = list[str]()
+        if fields.has(member):  # only then: an import has thousands of projects
+            destinations = inventory.store.destinations.of_account(account_id, kind=kind)
             known = [destination.id for destination in destinations]
         ids = fields.ids(member, f"{kind} destination", known)
         if ids is not None:
-            settings["destinations"][kind] = ids
+            ids_by_kind[kind] = ids
+    return ids_by_kind
+
+
+def _project_lists(
+    fields: Fields, inventory: Inventory, project: Project, now: float
+) -> dict[str, Any]:
+    """Returns what ``fields`` set of a project besides options and destinations. Problems are left there."""
+    tag_ids = list[str]()
+    if fields.has("tags"):  # only then: an import has thousands of projects
+        tag_ids = [tag.id for tag in inventory.store.tags.of_account(project.account_id)]
+    lists = {
+        "exclude_version_regexp": fields.rules("exclude_version_regexp"),
+        "installed": fields.installed("installed", now),
+        "tags": fields.ids("tags", "tag", tag_ids),
+        "version_answers": fields.answers("version_answers", inventory.rules_of(project)),
+    }
+    return {name: value for name, value in lists.items() if value is not None}
+
+
+def project_settings(fields: Fields, inventory: Inventory, project: Project) -> dict[str, Any]:
+    """Returns what ``fields`` set of a project, as it is or blank, for the store.
+
+    What is installed is a function of the project as it is then. Problems are left in ``fields``.
+    """
+    store = inventory.store
+    now = store.database.clock()
+    lists = _project_lists(fields, inventory, project, now)
+    settings = fields.options(PROJECT_OPTIONS) | lists
+    if "notes_from" in settings:
+        with fields.collecting():
+            settings["notes_from"] = inventory.chosen_notes(project, settings["notes_from"])
+    settings["destinations"] = _destination_ids(fields, inventory, project.account_id)
     if settings.get("email_notification") == "default":
-        account = store.accounts.get(account_id)
+        account = store.accounts.get(project.account_id)
         settings["email_notification"] = account.email_notification if account else "daily"
     if (settings.get("snoozed_until") or math.inf) <= now:
         fields.add_problem("snoozed_until", "must be a time to come, such as 2030-01-31T08:00:00Z")
-    if (said := lists["installed"]) is not None:
-        settings["installed"] = lambda now: _as_known(
-            now, replace_at_places([one for one in now.installed if one.origin != "manual"], said)
-        )
+    if "installed" in lists:
+        settings["installed"] = functools.partial(_with_typed, lists["installed"])
         if len(settings["installed"](project)) > INSTALLED_LIMIT:
             fields.add_problem(
                 "installed", f"must leave at most {INSTALLED_LIMIT} with what scans found"
             )
-    if patterns := lists["exclude_version_regexp"]:
-        _, wrong = inventory.judge(account_id, patterns, store.releases.known(project.source_id))
-        for at, words in wrong.items():
-            fields.add_problem(f"exclude_version_regexp[{at}]", words)
+    if patterns := lists.get("exclude_version_regexp"):
+        known = store.releases.known(project.source_id)
+        _, wrong = inventory.judge(project.account_id, patterns, known)
+        for number, words in wrong.items():
+            fields.add_problem(f"exclude_version_regexp[{number}]", words)
     return settings
 
 
@@ -23802,27 +23925,29 @@ FIXED_OPTIONS = {
 
 
 def scope_of(destination: Destination, tags: Mapping[str, str]) -> str:
-    """The releases that are sent to a destination, in words; ``tags``: names by ids."""
+    """Returns the releases that are sent to a destination, in words; ``tags``: names by ids."""
     words = ["all projects" if destination.is_for_every_project else "picked projects"]
-    words += [
-        f"{word} {' or '.join(tags[id_] for id_ in ids)}"
-        for word, ids in (("tag", destination.tags), ("without tag", destination.without_tags))
-        if ids
-    ]
-    return ", ".join([*words, "security fixes"] if destination.is_security_only else words)
+    if destination.tags:
+        words.append(f"tag {' or '.join(tags[id_] for id_ in destination.tags)}")
+    if destination.without_tags:
+        words.append(f"without tag {' or '.join(tags[id_] for id_ in destination.without_tags)}")
+    if destination.is_security_only:
+        words.append("security fixes")
+    return ", ".join(words)
 
 
 def destination_as_json(
     destination: Destination,
     tags: Mapping[str, str],
     kinds: Kinds = KINDS,
+    *,
     with_secrets: bool = False,
 ) -> dict[str, Any]:
-    """A destination with its options, and its settings without secrets; ``tags``: names by ids."""
+    """Returns a destination with its options, and its settings without secrets; ``tags``: names by ids."""
     settings: dict[str, Any] = {
         field.name: [] for field in kinds[destination.kind].fields if field.stored_as
     }
-    for name, text in settings_as_given(destination, not with_secrets, kinds):
+    for name, text in settings_as_given(destination, is_shown=not with_secrets, kinds=kinds):
         settings[name] = [*settings[name], text] if name in settings else text
     return {
         "kind": destination.kind,
@@ -23838,7 +23963,7 @@ def destination_as_json(
 
 
 def _add_setting(settings: dict[str, Any], field: SettingField, text: str, brand: str) -> None:
-    """Raises ValueError, which says what is wrong with the text."""
+    """Add a setting of a destination. Raises ValueError, which says what is wrong with the text."""
     if field.is_secret and "***" in text:
         raise ValueError(
             f"must be typed again: {text[:80]!r} stands for a value that is not saved here"
@@ -23847,28 +23972,40 @@ def _add_setting(settings: dict[str, Any], field: SettingField, text: str, brand
     if not field.stored_as:
         settings[field.name] = value  # the last one counts
         return
-    (name, content), stored = value, settings[field.stored_as]
-    if field.name == "header" and re.match(
-        f"x-{re.escape(brand)}-(signature|timestamp)", name, re.I
-    ):
+    name, content = value
+    stored = settings[field.stored_as]
+    own_headers = f"x-{re.escape(brand)}-(signature|timestamp)"
+    if field.name == "header" and re.match(own_headers, name, re.I):
         raise ValueError(f"{name} is set by the request itself")
     if name.lower() in map(str.lower, stored):
         raise ValueError(f"{name} is given twice")
     stored[name] = content
 
 
+def _initial_settings(kind: Kind) -> dict[str, Any]:
+    """Returns the settings of a destination for which nothing is typed."""
+    settings = dict[str, Any]()
+    for field in kind.fields:
+        if field.stored_as:
+            settings[field.stored_as] = {}
+        else:
+            settings[field.name] = field.default or ""
+    return settings
+
+
 def read_settings(
-    kind_id: str, given: Iterable[tuple[str, str]], brand: str = "Service", kinds: Kinds = KINDS
+    kind_id: str, pairs: Iterable[tuple[str, str]], brand: str = "Service", kinds: Kinds = KINDS
 ) -> dict[str, Any]:
-    """The settings of a destination from names and texts; those without a text have their defaults. Raises
-    Invalid with every problem, under the name of its setting."""
-    kind, reader, with_text = kinds[kind_id], InputReader(), set[str]()
+    """Returns the settings of a destination from names and texts; without a text they have their defaults.
+
+    Raises Invalid with every problem, under the name of its setting.
+    """
+    kind = kinds[kind_id]
+    reader = InputReader()
+    with_text = set[str]()
     fields = {field.name: field for field in kind.fields}
-    settings: dict[str, Any] = {
-        field.stored_as or field.name: {} if field.stored_as else field.default or ""
-        for field in kind.fields
-    }
-    for name, text in given:
+    settings = _initial_settings(kind)
+    for name, text in pairs:
         try:
             if name not in fields:
                 raise ValueError(f"is not a setting of {kind_id}; it has {', '.join(fields)}")
@@ -23886,34 +24023,46 @@ def read_settings(
     return settings | {"shown": kind.shown(settings)}
 
 
-def settings_as_given(
-    destination: Destination, is_shown: bool = False, kinds: Kinds = KINDS
+def _typed_pairs(
+    field: SettingField, settings: Mapping[str, Any], *, is_hidden: bool
 ) -> list[tuple[str, str]]:
-    """The names and texts from which ``read_settings`` makes the settings of a destination again. Where they
-    are shown secrets are hidden: of an address its host is shown, of a header its name."""
-    found = []
+    """Returns the names and texts from which one field's settings are made; ``is_hidden``: masked."""
+    if field.stored_as:
+        separator = ": " if field.name == "header" else "="
+        stored = settings.get(field.stored_as, {})
+        return [
+            (field.name, name + separator + ("***" if is_hidden else text))
+            for name, text in stored.items()
+        ]
+    text = settings.get(field.name, "")
+    if not text:
+        return []
+    return [(field.name, host_only(text) if is_hidden else text)]
+
+
+def settings_as_given(
+    destination: Destination, *, is_shown: bool = False, kinds: Kinds = KINDS
+) -> list[tuple[str, str]]:
+    """Returns the names and texts from which ``read_settings`` makes the settings of a destination again.
+
+    Where they are shown secrets are hidden: of an address its host is shown, of a header its name.
+    """
+    pairs = list[tuple[str, str]]()
     for field in kinds[destination.kind].fields:
         is_hidden = is_shown and field.is_secret
-        if field.stored_as:
-            separator = ": " if field.name == "header" else "="
-            found += [
-                (field.name, name + separator + ("***" if is_hidden else text))
-                for name, text in destination.settings.get(field.stored_as, {}).items()
-            ]
-        elif text := destination.settings.get(field.name, ""):
-            found.append((field.name, host_only(text) if is_hidden else text))
-    return found
+        pairs += _typed_pairs(field, destination.settings, is_hidden=is_hidden)
+    return pairs
 
 
 # Where messages go. A secret is for the address that it was typed for.
 ADDRESS_SETTINGS = ("url", "homeserver_url", "server")
 
 
-def _is_moved(before: Destination, given: Iterable[tuple[str, str]], kinds: Kinds) -> bool:
-    """Whether the settings that are given have another address than those of a destination."""
+def _is_moved(before: Destination, pairs: Iterable[tuple[str, str]], kinds: Kinds) -> bool:
+    """Says whether settings that are typed have another address than those of a destination."""
     fields = {field.name: field for field in kinds[before.kind].fields}
-    shown = settings_as_given(before, True, kinds)
-    for name, text in given:
+    shown = settings_as_given(before, is_shown=True, kinds=kinds)
+    for name, text in pairs:
         if name not in ADDRESS_SETTINGS or name not in fields or (name, text) in shown:
             continue
         field = fields[name]
@@ -23924,42 +24073,48 @@ def _is_moved(before: Destination, given: Iterable[tuple[str, str]], kinds: Kind
 
 
 def unmasked(
-    before: Destination, given: Sequence[tuple[str, str]], kinds: Kinds
+    before: Destination, pairs: Sequence[tuple[str, str]], kinds: Kinds
 ) -> list[tuple[str, str]]:
-    """The settings that are given, where what is masked is what is saved, unless the address is another."""
-    if _is_moved(before, given, kinds):
-        return [*given]
-    shown, saved = (settings_as_given(before, is_shown, kinds) for is_shown in (True, False))
-    kept = dict(zip(shown, saved))
-    return [kept.get(pair, pair) for pair in given]
+    """Returns typed settings, where what is masked is what is saved, unless the address is another."""
+    if _is_moved(before, pairs, kinds):
+        return [*pairs]
+    shown = settings_as_given(before, is_shown=True, kinds=kinds)
+    saved = dict(zip(shown, settings_as_given(before, kinds=kinds)))
+    return [saved.get(pair, pair) for pair in pairs]
 
 
 def changed_settings(
-    destination: Destination, given: Sequence[tuple[str, str]], brand: str, kinds: Kinds = KINDS
+    destination: Destination, pairs: Sequence[tuple[str, str]], brand: str, kinds: Kinds = KINDS
 ) -> dict[str, Any]:
-    """The settings of a destination after ``given``; an empty text removes a setting. Raises Invalid."""
-    kept = [
-        pair for pair in settings_as_given(destination, kinds=kinds) if pair[0] not in dict(given)
-    ]
-    secret = {field.name for field in kinds[destination.kind].fields if field.is_secret}
-    kept_secrets = sorted({name for name, _ in kept} & secret)
-    if kept_secrets and _is_moved(destination, given, kinds):
+    """Returns the settings of a destination after some were typed; an empty text removes a setting.
+
+    Raises Invalid.
+    """
+    typed_names = {name for name, _ in pairs}
+    saved = settings_as_given(destination, kinds=kinds)
+    unchanged = [pair for pair in saved if pair[0] not in typed_names]
+    secret_names = {field.name for field in kinds[destination.kind].fields if field.is_secret}
+    unchanged_secrets = sorted({name for name, _ in unchanged} & secret_names)
+    if unchanged_secrets and _is_moved(destination, pairs, kinds):
         raise Invalid(
-            f"Enter {kept_secrets[0]} again, or set it to '' to remove it: the saved one belongs to "
-            "another address."
+            f"Enter {unchanged_secrets[0]} again, or set it to '' to remove it: the saved one belongs "
+            "to another address."
         )
-    return read_settings(destination.kind, [*kept, *given], brand, kinds)
+    return read_settings(destination.kind, [*unchanged, *pairs], brand, kinds)
+
+
+_TIME_OF_DAY = re.compile("(?:[01][0-9]|2[0-3]):[0-5][0-9]")
 
 
 def account_changes(account: Account, fields: Fields) -> dict[str, Any]:
-    """What ``fields`` say of an account's name and its options. Raises Invalid with every problem."""
+    """Returns what ``fields`` say of an account's name and its options. Raises Invalid with every problem."""
     changes = fields.options(ACCOUNT_OPTIONS)
     if fields.has("name"):
         changes["name"] = fields.label("name")
     after = dataclasses.replace(account, **changes)
-    is_time = re.compile("(?:[01][0-9]|2[0-3]):[0-5][0-9]").fullmatch
-    hours = after.quiet_from, after.quiet_until
-    if any(hours) and (hours[0] == hours[1] or not all(map(is_time, hours))):
+    hours = (after.quiet_from, after.quiet_until)
+    is_empty = after.quiet_from == after.quiet_until
+    if any(hours) and (is_empty or not all(map(_TIME_OF_DAY.fullmatch, hours))):
         fields.add_problem(
             "quiet_from", "and the end of quiet hours must be two times such as 22:00"
         )
@@ -23968,7 +24123,7 @@ def account_changes(account: Account, fields: Fields) -> dict[str, Any]:
 
 
 def sample_event(account: Account) -> tuple[dict[str, Any], str]:
-    """``(body, url)`` of a made-up event to test with."""
+    """Returns ``(body, url)`` of a made-up event to test with."""
     url = "https://github.com/octocat/hello-world/releases/tag/1.2.3"
     note = Note("Hello World 1.2.3", "<p>This is a <b>test</b> of a notification.</p>", url)
     project = Project.blank(account.id, "github", "octocat/hello-world")
@@ -23977,7 +24132,7 @@ def sample_event(account: Account) -> tuple[dict[str, Any], str]:
 
 
 class SettingState(Value):
-    """A setting that the store may keep, and where its value comes from."""
+    """Holds a setting that the store may keep, and where its value comes from."""
 
     row: Setting
     texts: tuple[str, ...]  # one for each value; secrets are masked
@@ -23986,47 +24141,62 @@ class SettingState(Value):
 
 
 class Configuration:
-    """What the operator sets in the store, and resulting settings: ``own`` ones, completed from the store.
-    ``is_command``: what the last ``serve`` was started with comes first. ``changed`` follows a change."""
+    """Knows what the operator sets in the store, and which settings result: ``own`` ones come first.
+
+    ``is_command``: what the last ``serve`` was started with comes before what the operator sets. ``changed``
+    is called after a change.
+    """
 
     def __init__(
         self,
         store: Store,
         own: Settings,
         more_providers: Sequence[Provider] = (),
+        *,
         is_command: bool = False,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
-        self._store, self._own, self._more_providers = store, own, more_providers
-        self._is_command, self._changed = is_command, changed
+        self._store = store
+        self._own = own
+        self._more_providers = more_providers
+        self._is_command = is_command
+        self._changed = changed
 
     def settings(self) -> Settings:
-        """The settings that result. Raises SettingError for those that cannot be used."""
+        """Returns the settings that result. Raises SettingError for those that cannot be used."""
         return self._own.merged_with(*self._sources())
 
     def providers(self, settings: Settings) -> dict[str, Provider]:
-        """The providers under these settings. Raises SettingError."""
+        """Returns the providers under these settings. Raises SettingError."""
         return providers_with(settings.provider, self._more_providers)
 
+    @staticmethod
+    def _masked(row: Setting, texts: Iterable[str]) -> list[str]:
+        """Returns the texts of a secret as they are shown: of a token its provider."""
+        if row.is_keyed:
+            return [f"{text.partition('=')[0]}=***" for text in texts if text]
+        return ["***" for text in texts if text]
+
     def rows(self) -> list[SettingState]:
-        """Every setting that the store may keep. Raises SettingError."""
-        settings, found, operator = self.settings(), list[SettingState](), self._store.config.all()
+        """Returns every setting that the store may keep. Raises SettingError."""
+        settings = self.settings()
+        operator = self._store.config.all()
         sources = {
             "flag": self._own.chosen_names,
             "serve": operator.get("serve", ()) if self._is_command else (),
             "operator": operator,
         }
-        for row in (row for row in SETTINGS.values() if row.is_stored):
-            source = next((one for one, names in sources.items() if row.name in names), "default")
+        states = list[SettingState]()
+        for row in SETTINGS.values():
+            if not row.is_stored:
+                continue
             texts = row.texts(getattr(settings, row.name))
-            if row.is_secret:  # of a token the provider is shown
-                texts = [
-                    f"{text.partition('=')[0]}=***" if row.is_keyed else "***"
-                    for text in texts
-                    if text
-                ]
-            found.append(SettingState(row, tuple(texts), source, row.name in operator))
-        return found
+            if row.is_secret:
+                texts = self._masked(row, texts)
+            naming = [source for source, names in sources.items() if row.name in names]
+            source = naming[0] if naming else "default"
+            states.append(SettingState(row, tuple(texts), source, row.name in operator))
+        return states
 
     def set(self, name: str, texts: Sequence[str]) -> None:
         """Set a setting; of a keyed one the ids that the texts name. Raises Invalid."""
@@ -24037,65 +24207,66 @@ class Configuration:
             values = [row.parse(text) for text in texts]
         except ValueError as error:
             raise Invalid(Problem(name, f"must be {error}")) from None
-
-        def change(before: list[str]) -> list[str]:
-            merged = (
-                row.first([SettingSource(values, name), SettingSource(before, name)])
-                if row.is_keyed
-                else values
-            )
-            after = row.texts(merged)
-            known = self.providers(self._own.merged_with(*self._sources({name: after})))
-            if name == "token" and (unknown := [id_ for id_, _ in values if id_ not in known]):
-                raise Invalid(
-                    Problem(name, f"must name a provider; there is no provider {unknown[0]}")
-                )
-            return after
-
         try:
-            self._store.config.change(name, change)
+            self._store.config.change(name, functools.partial(self._texts_after, row, values))
         except SettingError as error:
             raise Invalid(Problem(name, f"cannot be used: {error}")) from None
         self._changed()
 
+    def _texts_after(self, row: Setting, values: Sequence[Any], before: list[str]) -> list[str]:
+        """Returns the texts that a setting has once the values are set. Raises Invalid, SettingError."""
+        merged = values
+        if row.is_keyed:
+            merged = row.first([SettingSource(values, row.name), SettingSource(before, row.name)])
+        after = row.texts(merged)
+        known = self.providers(self._own.merged_with(*self._sources({row.name: after})))
+        if row.name == "token":
+            for id_, _ in values:
+                if id_ not in known:
+                    words = f"must name a provider; there is no provider {id_}"
+                    raise Invalid(Problem(row.name, words))
+        return after
+
     def unset(self, name: str, id_: str = "") -> None:
-        """Remove a setting from the store, or that id of a keyed one. Where only the last ``serve`` has
-        recorded it, that record is removed. Raises Invalid also where it is not there."""
-        if name != "containers":  # which a button has set, and is no flag
+        """Remove a setting from the store, or that id of a keyed one.
+
+        Where only the last ``serve`` has recorded it, that record is removed. Raises Invalid also where it is
+        not there.
+        """
+        if name != "containers":  # which a button sets: it has no flag
             self._row(name)
-        is_changed = self._store.config.change(
-            name, lambda before: [text for text in before if id_ and not text.startswith(f"{id_}=")]
-        )
-        if not is_changed and not id_:
+        if id_:
             is_changed = self._store.config.change(
-                "serve",
-                lambda before: {
-                    other: texts for other, texts in dict(before).items() if other != name
-                },
+                name, lambda texts: [text for text in texts if not text.startswith(f"{id_}=")]
             )
+        else:
+            is_changed = self._store.config.change(name, lambda _: []) or self._forget_serve(name)
         if not is_changed:
             raise Invalid(f"{name} {id_}".rstrip() + " is not set; see 'config list'.")
         with contextlib.suppress(SettingError):  # another one may still have to be repaired
             self._changed()
 
+    def _forget_serve(self, name: str) -> bool:
+        """Forget that the last ``serve`` was started with a setting; returns whether it was."""
+
+        def without(recorded: Any) -> dict[str, Any]:
+            return {key: texts for key, texts in dict(recorded).items() if key != name}
+
+        return self._store.config.change("serve", without)
+
     def record_serve(self) -> None:
         """Record, for commands, what this process was given, without tokens, users and passwords."""
-        self._store.config.change(
-            "serve",
-            lambda _: {
-                row.name: [
-                    re.sub("//[^/?#]*@", "//", text)
-                    for text in row.texts(getattr(self._own, row.name))
-                ]
-                for row in SETTINGS.values()
-                if row.is_stored and row.name in self._own.chosen_names - {"token"}
-            },
-        )
+        recorded = dict[str, list[str]]()
+        for row in SETTINGS.values():
+            if row.is_stored and row.name in self._own.chosen_names - {"token"}:
+                texts = row.texts(getattr(self._own, row.name))
+                recorded[row.name] = [re.sub("//[^/?#]*@", "//", text) for text in texts]
+        self._store.config.change("serve", lambda _: recorded)
 
     def _row(self, name: str) -> Setting:
         row = SETTINGS.get(name)
         if row is None:
-            names = ", ".join(other.name for other in SETTINGS.values() if other.is_stored)
+            names = ", ".join(known.name for known in SETTINGS.values() if known.is_stored)
             raise Invalid(
                 f"There is no setting {name!r}{did_you_mean(name, SETTINGS)}; there are {names}."
             )
@@ -24104,7 +24275,7 @@ class Configuration:
         return row
 
     def _sources(self, changed: Mapping[str, list[str]] | None = None) -> list[dict[str, Any]]:
-        """What is stored, in the order of precedence, or will be after a change by the operator."""
+        """Returns what is stored, in the order of precedence, or will be after a change by the operator."""
         operator = self._store.config.all() | dict(changed or {})
         return [operator.get("serve", {}), operator] if self._is_command else [operator]
 
@@ -24487,12 +24658,12 @@ def track(call: Call, *, is_typed: bool = False) -> Tracked:
         source_id = call.store.sources.id_of(provider.id, key)
         blank = Project.blank(call.account_id, provider.id, text, source_id)
     added_at = call.store.database.clock()
-    inventory = call.context.inventory
-    settings = project_settings(fields, inventory, blank)
+    settings = project_settings(fields, call.context.inventory, blank)
     fields.check()
     assert named  # else there was a problem
     settings.setdefault("installed", installed_in(provider, text, added_at))
-    return Tracked(*inventory.add(call.account_id, provider, key, name, settings), added_at)
+    added = call.context.inventory.add(call.account_id, provider, key, name, settings=settings)
+    return Tracked(*added, added_at)
 
 
 def add_project(call: Call) -> dict[str, Any]:
@@ -25618,7 +25789,7 @@ def _exported_destination(
 ) -> dict[str, Any]:
     """Returns a destination as a document has it; ``tags``: names by ids."""
     kinds = call.context.kinds
-    about = destination_as_json(destination, tags, kinds, with_secrets)
+    about = destination_as_json(destination, tags, kinds, with_secrets=with_secrets)
     about |= {"id": None, "error": None, "failing_since": None}
     exported = drop_empty(**about, secret=with_secrets and destination.secret)
     return exported | {"is_for_every_project": destination.is_for_every_project}
@@ -25780,6 +25951,14 @@ def _known(item: Any, *names: str) -> dict[str, Any]:
         if name not in names:
             raise Invalid(Problem(name[:60], f"is unknown{did_you_mean(name, names)}"))
     return item
+
+
+def _as_objects(value: Any, member: str) -> Any:
+    """Returns a list of objects for a text, or a list with texts in it: each is the object's only member."""
+    items = [value] if isinstance(value, str) else value
+    if not isinstance(items, list):
+        return value
+    return [{member: item} if isinstance(item, str) else item for item in items]
 
 
 class _ProjectName(NamedTuple):
@@ -26145,13 +26324,8 @@ class Plan:
                     })
             members.setdefault("installed", installed)
         for name, member in (("installed", "version"), ("exclude_version_regexp", "value")):
-            values = members.get(name)
-            if isinstance(values, str):
-                values = [values]
-            if isinstance(values, list):
-                members[name] = [
-                    {member: value} if isinstance(value, str) else value for value in values
-                ]
+            if name in members:
+                members[name] = _as_objects(members[name], member)
 
     def _planned_project(self, members: Mapping[str, Any], before: Project) -> _PlannedProject:
         """Returns what the members of a project mean. Raises Invalid."""
@@ -26212,7 +26386,9 @@ class Plan:
     def _add_project(self, project: _ProjectName, planned: _PlannedProject) -> None:
         settings = self._stored_settings(planned)
         settings.setdefault("email_notification", self._account.email_notification)
-        self._inventory.add(self._account.id, project.provider, project.key, project.name, settings)
+        self._inventory.add(
+            self._account.id, project.provider, project.key, project.name, settings=settings
+        )
 
     def _prune(self, document: Mapping[str, Any], tags: Collection[str]) -> None:
         """Add the steps that remove what is in none of the lists that the document has.
@@ -26222,28 +26398,32 @@ class Plan:
         if any(step.outcome == "left out" for step in self.steps):
             reason = "nothing is removed while something is left out"
             self.steps.append(Step("prune", "everything", "left out", reason))
-        else:
-            self.steps += self._removals(document, tags)
-
-    def _removals(self, document: Mapping[str, Any], tags: Collection[str]) -> Iterator[Step]:
-        """Yields the steps of ``_prune``."""
-        store, account_id = self._store, self._account.id
+            return
         if "projects" in document:
-            listed_ids = self.project_ids()
-            for project in store.projects.search(account_id, ""):
-                if project.id not in listed_ids:
-                    act: Callable[[], Any] = functools.partial(store.projects.remove, project.id)
-                    yield Step(project.provider, project.name, "remove", act=act)
+            self.steps += self._removals_of_projects()
         if "destinations" in document:
-            for (kind, name), destination in self._destinations.items():
-                if (kind, name) not in self._listed:
-                    act = functools.partial(store.destinations.remove, destination.id)
-                    yield Step(kind, name, "remove", act=act)
+            self.steps += self._removals_of_destinations()
         if "tags" in document:
-            for id_, name in self._tags.items():
-                if name.lower() not in tags:
-                    act = functools.partial(store.tags.remove, account_id, id_)
-                    yield Step("tag", name, "remove", act=act)
+            self.steps += self._removals_of_tags(tags)
+
+    def _removals_of_projects(self) -> Iterator[Step]:
+        listed_ids = self.project_ids()
+        for project in self._store.projects.search(self._account.id, ""):
+            if project.id not in listed_ids:
+                act = functools.partial(self._store.projects.remove, project.id)
+                yield Step(project.provider, project.name, "remove", act=act)
+
+    def _removals_of_destinations(self) -> Iterator[Step]:
+        for (kind, name), destination in self._destinations.items():
+            if (kind, name) not in self._listed:
+                act = functools.partial(self._store.destinations.remove, destination.id)
+                yield Step(kind, name, "remove", act=act)
+
+    def _removals_of_tags(self, listed: Collection[str]) -> Iterator[Step]:
+        for id_, name in self._tags.items():
+            if name.lower() not in listed:
+                act = functools.partial(self._store.tags.remove, self._account.id, id_)
+                yield Step("tag", name, "remove", act=act)
 
     def project_ids(self) -> set[str]:
         """Returns the ids of the projects of the document that are tracked."""
@@ -29848,7 +30028,7 @@ def _add_lines(
                     provider,
                     key,
                     name,
-                    {**settings, "installed": installed_in(provider, line, since)},
+                    settings={**settings, "installed": installed_in(provider, line, since)},
                 ),
             ))
         except AlreadyTracked:
@@ -30455,7 +30635,11 @@ def _show_destination(visit: Visit, before: Destination, save: Button, **more: B
 def _setting_fields(visit: Visit, before: Destination) -> tuple[list[Field], list[Field]]:
     """What a kind asks for, with the name of the destination; and its optional settings."""
     is_typed = visit.problems or visit.result is not None
-    kind, fields, shown = visit.kinds[before.kind], [], settings_as_given(before, True, visit.kinds)
+    kind, fields, shown = (
+        visit.kinds[before.kind],
+        [],
+        settings_as_given(before, is_shown=True, kinds=visit.kinds),
+    )
     for setting in kind.fields:
         key, is_repeatable = f"set.{setting.name}", bool(setting.stored_as)
         texts = (
@@ -31938,7 +32122,7 @@ _HIDDEN_FOLDERS = frozenset((
 ))
 
 
-def _read_text(path: str) -> str:
+def read_text_file(path: str) -> str:
     """Returns the text of a file. Raises ValueError, with what to put behind its name."""
     if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device might never end
         raise ValueError("is not a file")
@@ -31958,7 +32142,7 @@ def read_document_file(file: str, helper: Helper) -> dict[str, Any]:
     It is read in the helper: some TOML takes for ever. Raises Invalid; HelperFailed, HelperMissing.
     """
     try:
-        text = sys.stdin.read() if file == "-" else _read_text(file)
+        text = sys.stdin.read() if file == "-" else read_text_file(file)
         return dict(helper.run(read_document, text, about=file))
     except ValueError as error:
         raise Invalid(f"{file} {error}; nothing was changed") from None
@@ -32000,7 +32184,7 @@ def _beside(file: str, name: str) -> str:
     """Returns the text of a file in the same folder; "" where there is none to read, or it is a link."""
     path = os.path.join(os.path.dirname(file), name)
     with contextlib.suppress(ValueError):
-        return "" if os.path.islink(path) else _read_text(path)
+        return "" if os.path.islink(path) else read_text_file(path)
     return ""
 
 
@@ -32012,7 +32196,7 @@ def pins_of_file(file: str, own: Reader | None = None) -> list[Pin]:
     env = dict[str, str]()
     with contextlib.suppress(ValueError):  # its variables are then not set
         env = read_env(_beside(file, ".env"))
-    text = _read_text(file)
+    text = read_text_file(file)
     pins = pins_in(file, text, env, own)
     # nvchecker keeps the versions in a file of their own; without that they are not known.
     version_file = re.search(r"""^oldver *= *["']([\w.-]+)["']""", text, re.MULTILINE)
@@ -32089,7 +32273,7 @@ def scan_files(
 
 def repositories_of_file(file: str) -> dict[str, str]:
     """Returns the repositories of charts that a file names. Raises ValueError."""
-    return chart_repositories(_read_text(file))
+    return chart_repositories(read_text_file(file))
 
 
 def _described_repositories(file: str, helper: Helper) -> dict[str, str]:
@@ -32097,7 +32281,7 @@ def _described_repositories(file: str, helper: Helper) -> dict[str, str]:
     if not file.lower().endswith((".yaml", ".yml")):
         return {}
     with contextlib.suppress(ValueError, HelperFailed):  # complained of when its pins were read
-        if re.search("HelmRepository|^repositories:", _read_text(file), re.MULTILINE):
+        if re.search("HelmRepository|^repositories:", read_text_file(file), re.MULTILINE):
             return dict(helper.run(repositories_of_file, os.path.abspath(file), about=file))
     return {}
 
@@ -32364,7 +32548,11 @@ class Service(contextlib.AbstractContextManager["Service"]):
         self._reloading = threading.Lock()
         self._stored = self.store.config.all()  # that the settings in use are made of
         self.config = Configuration(
-            self.store, own_settings, own_providers, is_command, self.reload
+            self.store,
+            own_settings,
+            own_providers,
+            is_command=is_command,
+            changed=self.reload,
         )
         self.settings = self.config.settings()
         self.providers = self.config.providers(self.settings)
@@ -34250,7 +34438,7 @@ def export(call: Call, args: argparse.Namespace) -> str:
 def _has_export(files: Sequence[str]) -> bool:
     """Whether one of the files is an export; one that cannot be read is none, and is complained of later."""
     with contextlib.suppress(ValueError):
-        return any(is_document(_read_text(file)) for file in files)
+        return any(is_document(read_text_file(file)) for file in files)
     return False
 
 

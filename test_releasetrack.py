@@ -1354,7 +1354,6 @@ NOT_PLAIN_YET = {
     "providers",
     "readers",
     "rules",
-    "forms",
     "pages",
 }
 VAGUE_NAMES = frozenset(
