@@ -11702,20 +11702,31 @@ _DEPSDEV_SYSTEMS = {
 }
 
 
-def _of_package(
-    entries: Iterable[tuple[str, str | None, Any]], latest: str | None
-) -> list[ListedRelease]:
-    """Releases of ``(version, date, whether it is deprecated, or why)``, which is their note. What is above
-    npm's ``latest`` is for those who ask for it, as by "next"."""
-    last, releases = semver_order(latest) if latest else None, []
-    for version, date, reason in entries:
-        text = f"Deprecated: {reason}" if isinstance(reason, str) else "Deprecated."
+class _PackageVersion(NamedTuple):
+    """A version as deps.dev or npm lists it."""
+
+    version: str
+    date: str | None
+    deprecation: Any  # the reason, or whether it is deprecated
+
+
+def _of_package(versions: Iterable[_PackageVersion], latest: str) -> list[ListedRelease]:
+    """The releases of a package's versions, with their deprecation as the note.
+
+    What is above npm's ``latest``, if there is one, is for those who ask for it, as by "next".
+    """
+    latest_order = semver_order(latest) if latest else None
+    releases = list[ListedRelease]()
+    for version, date, deprecation in versions:
+        note = "Deprecated."
+        if isinstance(deprecation, str):
+            note = f"Deprecated: {deprecation}"
         releases.append(
             make_release(
                 version,
                 date,
-                message=preformatted(text) if reason else "",
-                is_prerelease=last is not None and semver_order(version) > last,
+                message=preformatted(note) if deprecation else "",
+                is_prerelease=latest_order is not None and semver_order(version) > latest_order,
             )
         )
     return releases
@@ -11725,48 +11736,49 @@ def depsdev(project: ProjectRef) -> Exchange:
     """https://docs.deps.dev/api/v3/#getpackage: all versions in one document, in no promised order."""
     package = f"{_DEPSDEV_SYSTEMS[project.provider]}/packages/{quote(project.name, safe='')}"
     answer = yield Request(f"{project.site}/v3/systems/{package}")
-    entries = _expect_list(answer.json()["versions"])
-    latest = next(
-        (entry["versionKey"]["version"] for entry in entries if entry.get("isDefault")), None
-    )
-    return Listing(
-        _of_package(
-            (
-                (
-                    entry["versionKey"]["version"],
-                    entry.get("publishedAt"),
-                    entry.get("deprecatedReason") or entry.get("isDeprecated"),
-                )
-                for entry in entries
-            ),
-            latest if project.provider == "npm" else None,
-        ),
-        answer,
-    )
+    versions = list[_PackageVersion]()
+    latest = ""
+    for entry in _expect_list(answer.json()["versions"]):
+        version = entry["versionKey"]["version"]
+        deprecation = entry.get("deprecatedReason") or entry.get("isDeprecated")
+        versions.append(_PackageVersion(version, entry.get("publishedAt"), deprecation))
+        if entry.get("isDefault") and project.provider == "npm":
+            latest = latest or version
+    return Listing(_of_package(versions, latest), answer)
 
 
 def npm(project: ProjectRef) -> Exchange:
     """https://github.com/npm/registry/blob/main/docs/responses/package-metadata.md
-    The short form shows whether anything is new; only then the long one, which has the dates, is read."""
+
+    The short form shows whether anything is new; only then the long one, which has the dates, is read.
+    """
     url = f"{project.site}/{quote(project.name, safe='@')}"
     accept = "application/vnd.npm.install-v1+json, application/json;q=0.5"
     short = yield Request(url, {**project.auth, "Accept": accept})
     package = short.json()
     times = package.get("time")
-    versions = {} if times and "unpublished" in times else package["versions"]
+    is_unpublished = times and "unpublished" in times
+    versions = {} if is_unpublished else package["versions"]
     if not isinstance(versions, dict):
         raise ValueError("it answered no versions")
     if times is None and any(version not in project.known for version in versions):
-        answer = yield Request(url, {**project.auth, "Accept": "application/json"})
-        # It may be too large to be parsed: of what is called so in it, the longest has the dates.
-        times = read_json(
-            max(re.findall(rb'"time"\s*:\s*(\{[^{}]*\})', answer.body), key=len, default=b"{}")
-        )
-    entries = (
-        (version, (times or {}).get(version), about.get("deprecated"))
+        long = yield Request(url, {**project.auth, "Accept": "application/json"})
+        times = _npm_times(long.body)
+    times = times or {}
+    entries = [
+        _PackageVersion(version, times.get(version), about.get("deprecated"))
         for version, about in versions.items()
-    )
+    ]
     return Listing(_of_package(entries, pick(str, package, "dist-tags", "latest")), short)
+
+
+def _npm_times(body: bytes | bytearray) -> Any:
+    """The dates of versions in a package's long form, which may be too large to be parsed.
+
+    Of what is called "time" in it, the longest has them.
+    """
+    times = re.findall(rb'"time"\s*:\s*(\{[^{}]*\})', body)
+    return read_json(max(times, key=len, default=b"{}"))
 
 
 # How versions stand in the names of files and folders, in titles and in texts.
@@ -11823,46 +11835,52 @@ def pep503(name: str) -> str:
 
 def _version_of_file(filename: str, name: str) -> str | None:
     """The version in the name of a package's file; None for other files."""
-    spelled, end = "[-_.]+".join(map(re.escape, name.split("-"))), _ARCHIVE.search(filename)
+    end = _ARCHIVE.search(filename)
+    if end is None:
+        return None
+    spelled = "[-_.]+".join(map(re.escape, name.split("-")))
     version = "[^-]*" if filename.endswith((".whl", ".egg")) else ".*"
-    match = (
-        re.match(f"{spelled}-({version})", filename[: end.start()], re.IGNORECASE) if end else None
-    )
+    match = re.match(f"{spelled}-({version})", filename[: end.start()], re.IGNORECASE)
     return match[1] if match else None
 
 
 def simple(project: ProjectRef) -> Exchange:
     """https://packaging.python.org/en/latest/specifications/simple-repository-api/, JSON or HTML.
-    A version's date is that of its earliest file; one whose files are all yanked is left out."""
+
+    A version's date is that of its earliest file; one whose files are all yanked is left out.
+    """
+    answer = yield from _simple_answer(project)
+    is_json = "json" in answer.headers.get("content-type", "")
+    index: dict[str, Any] = answer.json() if is_json else {"files": _simple_files(answer.text())}
+    files_of: dict[str, list[Any]] = {listed: [] for listed in index.get("versions") or ()}
+    for file in _expect_list(index["files"]):
+        version = _version_of_file(file["filename"], project.name)
+        if version:
+            files_of.setdefault(version, []).append(file)
+    releases = list[ListedRelease]()
+    for version, files in files_of.items():
+        if not files or any(file.get("yanked", False) is False for file in files):
+            dates = filter(None, (utc(file.get("upload-time")) for file in files))
+            releases.append(make_release(version, min(dates, default=None)))
+    return Listing(releases, answer)
+
+
+def _simple_answer(project: ProjectRef) -> Exchange:
+    """The index's answer about a package, wherever below its address it is.
+
+    The folder of the protocol is often left out of an index's address; devpi's has a plus.
+    """
     headers = {
         **project.auth,
         "Accept": "application/vnd.pypi.simple.v1+json, "
         "application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1",
     }
-    # The folder of the protocol is often left out of an index's address; devpi's has a plus.
-    for folder, missing in (("", (404,)), ("/simple", (404,)), ("/+simple", ())):
-        answer = yield Request(
-            f"{project.site}{folder}/{project.name}/", headers, accept_statuses=missing
-        )
+    for folder in ("", "/simple"):
+        url = f"{project.site}{folder}/{project.name}/"
+        answer = yield Request(url, headers, accept_statuses=(404,))
         if answer.status != 404:
-            break
-    is_json = "json" in answer.headers.get("content-type", "")
-    index: dict[str, Any] = answer.json() if is_json else {"files": _simple_files(answer.text())}
-    files: dict[str, list[Any]] = {listed: [] for listed in index.get("versions") or ()}
-    for file in _expect_list(index["files"]):
-        if version := _version_of_file(file["filename"], project.name):
-            files.setdefault(version, []).append(file)
-    return Listing(
-        [
-            make_release(
-                version,
-                min(filter(None, (utc(one.get("upload-time")) for one in found)), default=None),
-            )
-            for version, found in files.items()
-            if not found or any(one.get("yanked", False) is False for one in found)
-        ],
-        answer,
-    )
+            return answer
+    return (yield Request(f"{project.site}/+simple/{project.name}/", headers))
 
 
 def bitbucket(project: ProjectRef) -> Exchange:
@@ -11881,11 +11899,8 @@ def bitbucket(project: ProjectRef) -> Exchange:
 def sourcehut(project: ProjectRef) -> Exchange:
     """https://man.sr.ht/git.sr.ht/: the feed of a repository's refs, each item a tag with its message."""
     answer = yield Request(f"{project.site}/{project.name}/refs/rss.xml")
-    return Listing(
-        [entry.release(entry.title) for entry in _feed_entries(answer)],
-        answer,
-        is_window=True,
-    )
+    releases = [entry.release(entry.title) for entry in _feed_entries(answer)]
+    return Listing(releases, answer, is_window=True)
 
 
 def _version_of_path(path: str, project: str) -> str | None:
@@ -11897,11 +11912,9 @@ def _version_of_path(path: str, project: str) -> str | None:
     in_folder = re.compile(
         rf"(?:{re.escape(project)}[-_ ]?)?v?({_DOTTED})", re.ASCII | re.IGNORECASE
     )
-    found = (
-        *map(in_folder.fullmatch, reversed(folders)),
-        *(pattern.search(file) for pattern in _IN_FILE),
-    )
-    return next((match[1] for match in found if match), None)
+    matches = [in_folder.fullmatch(folder) for folder in reversed(folders)]
+    matches += [pattern.search(file) for pattern in _IN_FILE]
+    return next((match[1] for match in matches if match), None)
 
 
 def sourceforge(project: ProjectRef) -> Exchange:
@@ -11918,48 +11931,54 @@ def sourceforge(project: ProjectRef) -> Exchange:
 def rubygems(project: ProjectRef) -> Exchange:
     """https://guides.rubygems.org/rubygems-org-api/#gem-version-methods: a number once for each platform."""
     answer = yield Request(f"{project.site}/api/v1/versions/{project.name}.json")
-    entries = sorted(
-        _expect_list(answer.json()), key=lambda one: one["created_at"]
-    )  # the first counts
-    return Listing(
-        [
-            make_release(entry["number"], entry["created_at"], is_prerelease=entry["prerelease"])
-            for entry in entries
-        ],
-        answer,
-    )
+    # Of a number the first counts.
+    entries = sorted(_expect_list(answer.json()), key=lambda entry: entry["created_at"])
+    releases = [
+        make_release(entry["number"], entry["created_at"], is_prerelease=entry["prerelease"])
+        for entry in entries
+    ]
+    return Listing(releases, answer)
 
 
 def packagist(project: ProjectRef) -> Exchange:
-    """https://packagist.org/apidoc#get-package-data: where it is minified, each entry has what differs from
-    the one before. Of some servers the entries are an object, by version."""
+    """https://packagist.org/apidoc#get-package-data, without versions that are branches."""
     answer = yield Request(f"{project.site}/p2/{project.name}.json", project.auth)
     document = answer.json()
-    found, entries, last = document["packages"][project.name], [], dict[str, Any]()
-    for entry in list(found.values()) if found and isinstance(found, dict) else _expect_list(found):
-        last = {
-            name: value
-            for name, value in {**(last if "minified" in document else {}), **entry}.items()
-            if value != "__unset" and name in ("version", "time", "source")
-        }
-        entries.append(last)
-    return Listing(
-        [
-            make_release(
-                entry["version"],
-                entry.get("time"),
-                content=("commit", (entry.get("source") or {}).get("reference")),
-            )
-            for entry in entries
-            if not re.match(r"dev-|.*-dev$", entry["version"])
-        ],
-        answer,
-    )
+    releases = list[ListedRelease]()
+    for entry in _packagist_entries(document, project.name):
+        if re.match(r"dev-|.*-dev$", entry["version"]):
+            continue
+        source = entry.get("source") or {}
+        content = ("commit", source.get("reference"))
+        releases.append(make_release(entry["version"], entry.get("time"), content=content))
+    return Listing(releases, answer)
+
+
+def _packagist_entries(document: Any, name: str) -> list[dict[str, Any]]:
+    """The entries of a package's versions.
+
+    Where the document is minified, each has what differs from the one before. Of some servers they are an
+    object, by version.
+    """
+    versions = document["packages"][name]
+    if versions and isinstance(versions, dict):
+        versions = list(versions.values())
+    entries = list[dict[str, Any]]()
+    for entry in _expect_list(versions):
+        inherited = entries[-1] if entries and "minified" in document else {}
+        complete = {**inherited, **entry}
+        entries.append({
+            member: complete[member]
+            for member in ("version", "time", "source")
+            if complete.get(member, "__unset") != "__unset"
+        })
+    return entries
 
 
 def _as_answered(project: ProjectRef, names: Iterable[str]) -> str | None:
-    """The name that a registry calls a project by, if it is spelled otherwise than asked: the first of the
-    names, newest first, with other letter case or, as of crates, other dashes. Else None.
+    """The name that a registry calls a project by, if it is spelled otherwise than asked; else None.
+
+    It is the first of the names, newest first, with other letter case or, as of crates, other dashes.
     """
 
     def folded(name: str) -> str:
@@ -11969,30 +11988,24 @@ def _as_answered(project: ProjectRef, names: Iterable[str]) -> str | None:
     return same[0] if same and same[0] != project.name else None
 
 
+_NUGET_PAGES_LIMIT = 20  # of a package, the newest
+
+
 def nuget(project: ProjectRef) -> Exchange:
     """https://learn.microsoft.com/en-us/nuget/api/registration-base-url-resource: pages, the newest last."""
-    index = project.site if project.site.endswith(".json") else f"{project.site}/v3/index.json"
     if "base" not in project.memory:
-        answer = yield Request(index)
-        bases = {one["@type"]: one["@id"] for one in answer.json()["resources"]}
-        project.memory.update(
-            base=bases.get("RegistrationsBaseUrl/3.6.0") or bases["RegistrationsBaseUrl"],
-            named_by=answer.address or "",
-        )
+        yield from _find_nuget_base(project)
     first = yield Request(
         f"{project.memory['base'].rstrip('/')}/{project.name.lower()}/index.json",
         named_by=project.memory["named_by"],
     )
     releases: list[ListedRelease] = []
     names = list[str]()  # as the newest entries spell it
-    for page in _expect_list(first.json()["items"])[:-21:-1]:
-        if "items" not in page:
-            page = (yield Request(page["@id"])).json()
-        entries = [
-            leaf["catalogEntry"]
-            for leaf in page["items"]
-            if leaf["catalogEntry"].get("listed", True)
-        ]
+    pages = _expect_list(first.json()["items"])
+    for listed in reversed(pages[-_NUGET_PAGES_LIMIT:]):
+        page = listed if "items" in listed else (yield Request(listed["@id"])).json()
+        entries = [leaf["catalogEntry"] for leaf in page["items"]]
+        entries = [entry for entry in entries if entry.get("listed", True)]
         dates = {entry["version"].partition("+")[0]: entry.get("published") for entry in entries}
         names += [pick(str, entry, "id") for entry in reversed(entries)]
         releases += [make_release(version, date) for version, date in dates.items()]
@@ -12001,27 +12014,32 @@ def nuget(project: ProjectRef) -> Exchange:
     return Listing(releases, first, name=_as_answered(project, names))
 
 
+def _find_nuget_base(project: ProjectRef) -> Exchange:
+    """Remembers where a server has its packages, and by which address it says so."""
+    is_index = project.site.endswith(".json")
+    answer = yield Request(project.site if is_index else f"{project.site}/v3/index.json")
+    bases = {resource["@type"]: resource["@id"] for resource in answer.json()["resources"]}
+    base = bases.get("RegistrationsBaseUrl/3.6.0") or bases["RegistrationsBaseUrl"]
+    project.memory.update(base=base, named_by=answer.address or "")
+
+
+_CRATES_INDEX = "https://index.crates.io"
+
+
 def cargo(project: ProjectRef) -> Exchange:
     """https://doc.rust-lang.org/cargo/reference/registry-index.html#index-protocols: JSON lines.
-    Old lines of the public index have no time; the first check asks its API for them."""
+
+    Old lines of the public index have no time; the first check asks its API for them.
+    """
     name = project.name.lower()
     folder = {1: "1", 2: "2", 3: f"3/{name[:1]}"}.get(len(name), f"{name[:2]}/{name[2:4]}")
     answer = yield Request(f"{project.site}/{folder}/{name}")
-    lines = [read_json(match[0]) for match in re.finditer(rb"[^\r\n]+", answer.body)]
+    lines = [read_json(line[0]) for line in re.finditer(rb"[^\r\n]+", answer.body)]
     dates = {line["vers"]: line.get("pubtime") for line in lines if not line["yanked"]}
     if not answer.body.strip():
         raise ValueError("it answered no versions")
-    if not project.known and project.site == "https://index.crates.io" and None in dates.values():
-        api = yield Request(
-            f"https://crates.io/api/v1/crates/{name}/versions?per_page=100&sort=date",
-            accept_statuses=range(400, 600),
-        )
-        if api.status == 200:
-            dates |= {
-                entry["num"]: entry["created_at"]
-                for entry in api.json()["versions"]
-                if entry["num"] in dates
-            }
+    if not project.known and project.site == _CRATES_INDEX and None in dates.values():
+        dates |= yield from _crates_dates(name, dates)
     return Listing(
         [make_release(version, date) for version, date in dates.items()],
         answer,
@@ -12029,69 +12047,75 @@ def cargo(project: ProjectRef) -> Exchange:
     )
 
 
+def _crates_dates(name: str, versions: Collection[str]) -> Exchange:
+    """The dates of those of the versions that the API of crates.io has; none if it answers an error."""
+    answer = yield Request(
+        f"https://crates.io/api/v1/crates/{name}/versions?per_page=100&sort=date",
+        accept_statuses=_ANY_ERROR,
+    )
+    entries = answer.json()["versions"] if answer.status == 200 else []
+    return {entry["num"]: entry["created_at"] for entry in entries if entry["num"] in versions}
+
+
 def hex_(project: ProjectRef) -> Exchange:
     """https://github.com/hexpm/specifications/blob/main/apiary.apib; retired versions are left out."""
     organisation, _, name = project.name.rpartition("/")
-    place = f"repos/{organisation}/packages/{name}" if organisation else f"packages/{name}"
-    answer = yield Request(
-        f"{project.site}/api/{place}", {**project.auth, "Accept": "application/json"}
-    )
+    path = f"repos/{organisation}/packages/{name}" if organisation else f"packages/{name}"
+    headers = {**project.auth, "Accept": "application/json"}
+    answer = yield Request(f"{project.site}/api/{path}", headers)
     package = answer.json()
     retired = package.get("retirements") or {}
-    entries = [
-        entry for entry in _expect_list(package["releases"]) if entry["version"] not in retired
+    releases = [
+        make_release(entry["version"], entry.get("inserted_at"))
+        for entry in _expect_list(package["releases"])
+        if entry["version"] not in retired
     ]
-    return Listing(
-        [make_release(entry["version"], entry.get("inserted_at")) for entry in entries], answer
-    )
+    return Listing(releases, answer)
 
 
 def pub(project: ProjectRef) -> Exchange:
     """https://github.com/dart-lang/pub/blob/master/doc/repository-spec-v2.md, "List all versions"."""
     headers = {**project.auth, "Accept": "application/vnd.pub.v2+json"}
     answer = yield Request(f"{project.site}/api/packages/{project.name}", headers)
-    entries = [
-        entry for entry in _expect_list(answer.json()["versions"]) if not entry.get("retracted")
+    releases = [
+        make_release(entry["version"], entry.get("published"))
+        for entry in _expect_list(answer.json()["versions"])
+        if not entry.get("retracted")
     ]
-    return Listing(
-        [make_release(entry["version"], entry.get("published")) for entry in entries], answer
-    )
+    return Listing(releases, answer)
 
 
 def _section(changes: str, heading: re.Pattern[str], version: str) -> str:
     """A version's part of a changelog: from its heading to the next one."""
     changes = changes[: 4 * NOTE_LIMIT]
-    headings = ((found.start(), found[1].rstrip(".:-")) for found in heading.finditer(changes))
-    for (begin, found), (end, _) in itertools.pairwise(
-        itertools.chain(headings, [(len(changes), "")])
-    ):
-        if found == version.removeprefix("v"):
-            return changes[begin:end].strip()
-    return ""
+    name = version.removeprefix("v")
+    begin = -1
+    for match in heading.finditer(changes):
+        if begin >= 0:
+            return changes[begin : match.start()].strip()
+        if match[1].rstrip(".:-") == name:
+            begin = match.start()
+    return changes[begin:].strip() if begin >= 0 else ""
 
 
 def metacpan(project: ProjectRef) -> Exchange:
-    """https://github.com/metacpan/metacpan-api/blob/master/docs/API-docs.md; times without a zone are UTC.
-    A missing distribution has an empty list; then the name may be a module's."""
-    at, name = f"{project.site}/v1", project.name
-    answer = yield Request(f"{at}/release/versions/{name}")
+    """https://github.com/metacpan/metacpan-api/blob/master/docs/API-docs.md; times without a zone are UTC."""
+    answer = yield Request(f"{project.site}/v1/release/versions/{project.name}")
+    name = project.name
     if not _expect_list(answer.json()["releases"]):
-        module = yield Request(f"{at}/module/{name.replace('-', '::')}", accept_statuses=(404,))
-        if module.status != 200 or module.json()["distribution"] == name:
-            raise ProjectMissing(f"{project.provider} has no distribution {name}")
-        name = module.json()["distribution"]
-        answer = yield Request(f"{at}/release/versions/{quote(name)}")
-    releases, entries = [], answer.json()["releases"]
+        name = yield from _distribution_of_module(project)
+        answer = yield Request(f"{project.site}/v1/release/versions/{quote(name)}")
+    entries = answer.json()["releases"]
     # Of others' uploads under the name; one of its own may lack a permission for a single module.
     authors = {entry["author"] for entry in entries if entry.get("authorized", True)}
     entries = [entry for entry in entries if entry["author"] in authors]
     unknown = [entry["version"] for entry in entries if entry["version"] not in project.known]
+    releases = list[ListedRelease]()
     for entry in entries:
-        path, notes = f"{quote(entry['author'])}/{quote(entry['name'])}", ""
+        path = f"{quote(entry['author'])}/{quote(entry['name'])}"
+        notes = ""
         if entry["version"] in unknown[:_DETAILS_PER_CHECK]:
-            changes = yield Request(f"{at}/changes/{path}", accept_statuses=_UNAVAILABLE)
-            if changes.status == 200:
-                notes = _section(changes.json()["content"], _TEXT_HEADING, entry["version"])
+            notes = yield from _metacpan_notes(project, path, entry["version"])
         releases.append(
             make_release(
                 entry["version"],
@@ -12102,6 +12126,27 @@ def metacpan(project: ProjectRef) -> Exchange:
             )
         )
     return Listing(releases, answer, name=name)
+
+
+def _distribution_of_module(project: ProjectRef) -> Exchange:
+    """The distribution that has the module of a name: a missing distribution has an empty list of releases.
+
+    Raises ProjectMissing.
+    """
+    module = project.name.replace("-", "::")
+    answer = yield Request(f"{project.site}/v1/module/{module}", accept_statuses=(404,))
+    name = answer.json()["distribution"] if answer.status == 200 else project.name
+    if name == project.name:
+        raise ProjectMissing(f"{project.provider} has no distribution {name}")
+    return name
+
+
+def _metacpan_notes(project: ProjectRef, path: str, version: str) -> Exchange:
+    """A version's part of the changelog of a release, "" without one."""
+    answer = yield Request(f"{project.site}/v1/changes/{path}", accept_statuses=_UNAVAILABLE)
+    if answer.status != 200:
+        return ""
+    return _section(answer.json()["content"], _TEXT_HEADING, version)
 
 
 def hackage(project: ProjectRef) -> Exchange:
@@ -12116,59 +12161,81 @@ def hackage(project: ProjectRef) -> Exchange:
 
 
 _GO_VERSION = re.compile(r"v[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
+_GO_MAJOR = re.compile(r"v([0-9]{1,6})\.[0-9.]+[^+]*")  # v2.0.1, not v2.0.1+incompatible
+_GO_MAJORS_AHEAD = (
+    19  # of a module that are looked for beyond the highest known one, until one is missing
+)
 _RANGE_LIMIT = 200  # of a go.mod that are read
-_GO_HEADERS = {
-    "Disable-Module-Fetch": "true"
-}  # answer from the cache, without a fetch from the origin
+# Answer from the cache, without a fetch from the origin.
+_GO_HEADERS = {"Disable-Module-Fetch": "true"}
+_GO_UNAVAILABLE = (*_UNAVAILABLE, 410)
+_GO_DATES_PER_CHECK = 20
 
 
-def _go_majors(project: ProjectRef) -> Exchange:
-    """``(address, dates by version)`` of the module and its next majors, which are modules of their own."""
-    base, _, major = project.name.rpartition("/v")
-    base, named = (
-        (base, int(major)) if re.fullmatch("[1-9][0-9]{0,5}", major) else (project.name, 1)
-    )
-    numbered = re.compile(r"v([0-9]{1,6})\.[0-9.]+[^+]*")
-    known = {int(match[1]) for match in map(numbered.fullmatch, project.known) if match} | {named}
-    highest = max(known)
-    lists: list[tuple[str, dict[str, str | None]]] = []
-    for number in (
-        *sorted(number for number in known if number >= named),
-        *range(highest + 1, highest + 20),
-    ):
-        module = base if number == 1 else f"{base}/v{number}"
-        at = f"{project.site}/{re.sub('[A-Z]', lambda letter: '!' + letter[0].lower(), module)}/@"
+class _GoModule(NamedTuple):
+    """A module at a proxy: each major version from 2 on is one of its own."""
+
+    address: str  # below which its versions are
+    dates: dict[str, str | None]  # by version
+
+
+def _go_modules(project: ProjectRef) -> Exchange:
+    """The ``_GoModule`` of a name and those of its next majors."""
+    base, _, suffix = project.name.rpartition("/v")
+    major = int(suffix) if re.fullmatch("[1-9][0-9]{0,5}", suffix) else 0
+    base = base if major else project.name
+    first = major or 1
+    known = {int(match[1]) for match in map(_GO_MAJOR.fullmatch, project.known) if match}
+    highest = max(known | {first})
+    certain = sorted({number for number in known if number >= first} | {first})
+    modules = list[_GoModule]()
+    for number in [*certain, *range(highest + 1, highest + 1 + _GO_MAJORS_AHEAD)]:
+        path = base if number == 1 else f"{base}/v{number}"
+        escaped = re.sub("[A-Z]", lambda letter: "!" + letter[0].lower(), path)
+        address = f"{project.site}/{escaped}/@"
         answer = yield Request(
-            f"{at}v/list",
+            f"{address}v/list",
             _GO_HEADERS,
-            accept_statuses=(404, 410) if lists else (),
+            accept_statuses=(404, 410) if modules else (),
             max_response_bytes=_DOCUMENT_LIMIT,
         )
         if answer.status != 200 and number > highest:
             break
-        lines = map(str.split, answer.text().splitlines() if answer.status == 200 else ())
-        dates = {line[0]: _any_date(line[1]) if len(line) > 1 else None for line in lines if line}
-        if not all(map(_GO_VERSION.fullmatch, dates)):
-            raise ValueError("it answered no list of versions")
-        lists.append((at, dates))
-    return lists
+        text = answer.text() if answer.status == 200 else ""
+        modules.append(_GoModule(address, _go_dates(text)))
+    return modules
 
 
-def _go_retracted(mod: str, versions: Collection[str]) -> set[str]:
-    """Those of the versions that a module's go.mod retracts: https://go.dev/ref/mod#go-mod-file-retract"""
+def _go_dates(text: str) -> dict[str, str | None]:
+    """The versions in a module's list, with the dates that some proxies add."""
+    dates = dict[str, str | None]()
+    for line in text.splitlines():
+        words = line.split()
+        if words:
+            dates[words[0]] = _any_date(words[1]) if len(words) > 1 else None
+    if not all(map(_GO_VERSION.fullmatch, dates)):
+        raise ValueError("it answered no list of versions")
+    return dates
+
+
+class _VersionRange(NamedTuple):
+    least: VersionOrder
+    most: VersionOrder
+
+    def has(self, order: VersionOrder) -> bool:
+        return self.least <= order <= self.most
+
+
+def _go_retractions(mod: str) -> list[_VersionRange]:
+    """What a module's go.mod retracts: https://go.dev/ref/mod#go-mod-file-retract"""
     code = re.sub(r"//[^\n]*", "", mod)  # without comments
     text = " ".join(re.findall(r"^[ \t]*retract[ \t]*(\([^()]*\)|[^\n()]*)", code, re.MULTILINE))
-    found = re.findall(r"\[([^\[\],]*),([^\[\],]*)\]|(v[^\s\[\],]*)", text)[:_RANGE_LIMIT]
-    ranges = [
-        [version_order((end or single).strip()[:NAME_LIMIT]) for end in (least, most)]
-        for least, most, single in found
-    ]
-    orders = zip(versions, map(version_order, versions))
-    return {
-        version
-        for version, order in orders
-        if any(least <= order <= most for least, most in ranges)
-    }
+    ranges = list[_VersionRange]()
+    stated = re.findall(r"\[([^\[\],]*),([^\[\],]*)\]|(v[^\s\[\],]*)", text)
+    for least, most, single in stated[:_RANGE_LIMIT]:
+        ends = [version_order((end or single).strip()[:NAME_LIMIT]) for end in (least, most)]
+        ranges.append(_VersionRange(*ends))
+    return ranges
 
 
 def _go_withdrawn(address: str, versions: Collection[str]) -> Exchange:
@@ -12178,48 +12245,70 @@ def _go_withdrawn(address: str, versions: Collection[str]) -> Exchange:
     """
     with_mod = [version for version in versions if not version.endswith("+incompatible")]
     newest = max(with_mod or versions, key=version_order)
-    mod = yield Request(
+    answer = yield Request(
         f"{address}v/{quote(newest, safe='+')}.mod",
         _GO_HEADERS,
-        accept_statuses=(403, 404, 410),
+        accept_statuses=_GO_UNAVAILABLE,
         max_response_bytes=_DOCUMENT_LIMIT,
     )
-    if mod.status != 200:
+    if answer.status != 200:
         return set[str]()
-    if not re.search(r"^[ \t]*module\b", mod.text(), re.MULTILINE):
+    if not re.search(r"^[ \t]*module\b", answer.text(), re.MULTILINE):
         raise ValueError("it answered no go.mod")
-    return _go_retracted(mod.text(), versions)
+    retractions = _go_retractions(answer.text())
+    withdrawn = set[str]()
+    for version in versions:
+        order = version_order(version)
+        if any(retraction.has(order) for retraction in retractions):
+            withdrawn.add(version)
+    return withdrawn
 
 
 def goproxy(project: ProjectRef) -> Exchange:
     """https://go.dev/ref/mod#goproxy-protocol; a capital is written as ! and its small letter."""
-    lists = yield from _go_majors(project)
-    places = {version: at for at, listed in lists for version in listed}
-    places = {version: places[version] for version in _highest(places)}
-    dates = {version: date for _, listed in lists for version, date in listed.items()}
-    if not places:  # no version was tagged: the pseudo-version of the last commit
-        latest = (yield Request(f"{lists[0][0]}latest", _GO_HEADERS)).json()
-        release = make_release(latest["Version"], latest.get("Time"))
-        return Listing([release], complete_kinds=())  # those of former commits are there, too
+    modules = yield from _go_modules(project)
+    dates = dict[str, str | None]()
+    addresses = dict[str, str]()  # by version
+    for module in modules:
+        dates |= module.dates
+        addresses |= dict.fromkeys(module.dates, module.address)
+    if not addresses:
+        return (yield from _go_pseudo_version(modules[0]))
+    versions = _highest(addresses)
     withdrawn = set[str]()
-    for address, _ in lists:
-        versions = [version for version, place in places.items() if place == address]
-        if any(version not in project.known for version in versions):
-            withdrawn |= yield from _go_withdrawn(address, versions)
-    places = {version: place for version, place in places.items() if version not in withdrawn}
-    undated = [version for version in places if version not in project.known and not dates[version]]
-    for version in sorted(undated, key=version_order, reverse=True)[:20]:
-        url = f"{places[version]}v/{quote(version, safe='+')}.info"
-        info = yield Request(url, _GO_HEADERS, accept_statuses=(403, 404, 410))
-        dates[version] = info.json().get("Time") if info.status == 200 else None
-    return Listing([make_release(version, dates[version]) for version in places])
+    for module in modules:
+        of_module = [version for version in versions if addresses[version] == module.address]
+        if any(version not in project.known for version in of_module):
+            withdrawn |= yield from _go_withdrawn(module.address, of_module)
+    versions = [version for version in versions if version not in withdrawn]
+    unknown = [version for version in versions if version not in project.known]
+    undated = [version for version in unknown if not dates[version]]
+    dates |= yield from _go_info_dates(addresses, undated)
+    return Listing([make_release(version, dates[version]) for version in versions])
+
+
+def _go_pseudo_version(module: _GoModule) -> Exchange:
+    """The listing of a module of which no version was tagged: that of its last commit."""
+    latest = (yield Request(f"{module.address}latest", _GO_HEADERS)).json()
+    release = make_release(latest["Version"], latest.get("Time"))
+    return Listing([release], complete_kinds=())  # those of former commits are there, too
+
+
+def _go_info_dates(addresses: Mapping[str, str], versions: Iterable[str]) -> Exchange:
+    """The dates of the highest of the versions, by version."""
+    dates = dict[str, str | None]()
+    for version in sorted(versions, key=version_order, reverse=True)[:_GO_DATES_PER_CHECK]:
+        url = f"{addresses[version]}v/{quote(version, safe='+')}.info"
+        answer = yield Request(url, _GO_HEADERS, accept_statuses=_GO_UNAVAILABLE)
+        dates[version] = answer.json().get("Time") if answer.status == 200 else None
+    return dates
 
 
 def maven(project: ProjectRef) -> Exchange:
     """https://maven.apache.org/repositories/metadata.html; only the folder's listing has dates."""
     group, _, artifact = project.name.partition(":")
-    at = f"{project.site}/{group.replace('.', '/')}/{artifact}"
-    answer = yield Request(f"{at}/maven-metadata.xml", project.auth)
+    folder = f"{project.site}/{group.replace('.', '/')}/{artifact}/"
+    answer = yield Request(f"{folder}maven-metadata.xml", project.auth)
     versioning = re.search(
         r"<versioning\s*(?:/>|>(.*?)</versioning>)", _xml_text(answer.body), re.DOTALL
     )
@@ -12227,51 +12316,62 @@ def maven(project: ProjectRef) -> Exchange:
         raise ValueError("it answered no metadata of an artifact")
     named = re.findall(r"<version>\s*+([^<>\s]+)", html.unescape(versioning[1] or ""))
     versions = [version for version in named if not version.endswith("-SNAPSHOT")]
-    dates: dict[str, str] = {}
+    dates = dict[str, str]()
     if any(version not in project.known for version in versions):
-        listing = yield Request(f"{at}/", project.auth, accept_statuses=range(400, 600))
-        dates = {
-            unquote(version): f"{date}:00Z"
-            for version, date in re.findall(
-                r'<a href="([^"/<>]+)/"[^<>]*>[^<>]*</a>\s{1,200}([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2})',
-                listing.text() if listing.status == 200 else "",
-            )
-        }
+        dates = yield from _maven_dates(project, folder)
     return Listing([make_release(version, dates.get(version)) for version in versions], answer)
+
+
+_MAVEN_FOLDER = re.compile(
+    r'<a href="([^"/<>]+)/"[^<>]*>[^<>]*</a>\s{1,200}([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2})'
+)
+
+
+def _maven_dates(project: ProjectRef, folder: str) -> Exchange:
+    """The dates of an artifact's versions by the page that lists its folder; none without such a page."""
+    answer = yield Request(folder, project.auth, accept_statuses=_ANY_ERROR)
+    page = answer.text() if answer.status == 200 else ""
+    return {unquote(version): f"{date}:00Z" for version, date in _MAVEN_FOLDER.findall(page)}
 
 
 def artifacthub(project: ProjectRef) -> Exchange:
     """https://artifacthub.io/docs/api/: versions in the package, notes as lists of changes beside it."""
-    at, notes = f"{project.site}/api/v1/packages", dict[str, str]()
-    answer = yield Request(f"{at}/{project.name}", project.auth)
+    answer = yield Request(f"{project.site}/api/v1/packages/{project.name}", project.auth)
     package = answer.json()
     entries = package.get("available_versions") or [package]
+    notes = dict[str, str]()
     if any(entry["version"] not in project.known for entry in entries):
-        changes = yield Request(
-            f"{at}/{quote(package['package_id'], safe='')}/changelog",
-            project.auth,
-            accept_statuses=_UNAVAILABLE,
+        notes = yield from _artifacthub_notes(project, package["package_id"])
+    releases = [
+        make_release(
+            entry["version"],
+            timestamp(entry["ts"]),
+            is_prerelease=entry.get("prerelease", False),
+            message=notes.get(entry["version"]),
+            url=f"{project.site}/packages/{project.name}/{quote(entry['version'])}",
         )
-        for entry in changes.json() if changes.status == 200 else ():
-            items = [
-                f"<li>{html.escape(one.get('kind') or '')} {html.escape(one['description'])}</li>"
-                for one in entry.get("changes") or ()
-            ]
-            notes[entry["version"]] = f"<ul>{''.join(items)}</ul>" if items else ""
-    return Listing(
-        [
-            make_release(
-                entry["version"],
-                timestamp(entry["ts"]),
-                is_prerelease=entry.get("prerelease", False),
-                message=notes.get(entry["version"]),
-                url=f"{project.site}/packages/{project.name}/{quote(entry['version'])}",
-            )
-            for entry in entries
-        ],
-        answer,
-        complete_kinds=None if package.get("available_versions") else (),
+        for entry in entries
+    ]
+    complete_kinds = None if package.get("available_versions") else ()
+    return Listing(releases, answer, complete_kinds=complete_kinds)
+
+
+def _artifacthub_notes(project: ProjectRef, package_id: str) -> Exchange:
+    """The changes of a package's versions as HTML, by version."""
+    answer = yield Request(
+        f"{project.site}/api/v1/packages/{quote(package_id, safe='')}/changelog",
+        project.auth,
+        accept_statuses=_UNAVAILABLE,
     )
+    notes = dict[str, str]()
+    entries = answer.json() if answer.status == 200 else []
+    for entry in entries:
+        items = [
+            f"<li>{html.escape(change.get('kind') or '')} {html.escape(change['description'])}</li>"
+            for change in entry.get("changes") or ()
+        ]
+        notes[entry["version"]] = f"<ul>{''.join(items)}</ul>" if items else ""
+    return notes
 
 
 _GIT_TAG = re.compile(
@@ -12282,60 +12382,76 @@ _GIT_TAG = re.compile(
 _GIT_FILE = re.compile(rb"(?:[0-9a-f]{40,64}\trefs/[^\n\0]++\n)++")
 _GIT_TAG_OF_FILE = re.compile(rb"^([0-9a-f]{40,64})\trefs/tags/([^\n\0 ]+)()$", re.MULTILINE)
 _GIT_TAGS_ALONE = b"0014command=ls-refs\n%s00010009peel\n001aref-prefix refs/tags/\n0000"
-
-
 _GIT_HEAD = b"001e# service=git-upload-pack\n0000"
-
-
-def _git_references(project: ProjectRef) -> Generator[Request, Answer, tuple[Answer, bytes]]:
-    """``(answer, what it has to begin with)``: the tags by version 2 of the protocol, else all references."""
-    repository = project.name if "://" in project.name else f"{project.site}/{project.name}"
-    version_2 = {"Git-Protocol": "version=2"}
-    url = f"{repository}/info/refs?service=git-upload-pack"
-    answer = yield Request(url, {**version_2, **project.auth})
-    if not answer.body.removeprefix(_GIT_HEAD).startswith(b"000eversion 2\n"):
-        return answer, _GIT_HEAD
-    hashes = re.search(rb"[0-9a-f]{4}object-format=[a-z0-9]{1,20}\n", answer.body)  # we read any
-    is_redirected = urlsplit(answer.url)[:2] != urlsplit(url)[:2]
-    headers = {**version_2, "Content-Type": "application/x-git-upload-pack-request"}
-    if not is_redirected:  # the password is for the site only
-        headers |= project.auth
-    body = _GIT_TAGS_ALONE % (hashes[0] if hashes else b"")
-    url = answer.url.replace("/info/refs?service=", "/")
-    return (yield Request(url, headers, "POST", body)), b""
+_GIT_VERSION_2 = {"Git-Protocol": "version=2"}
 
 
 def git(project: ProjectRef) -> Exchange:
-    """A repository's tags over smart HTTP, without dates: https://git-scm.com/docs/protocol-v2#_ls_refs, else
+    """A repository's tags over smart HTTP, without dates.
+
+    By https://git-scm.com/docs/protocol-v2#_ls_refs, else by
     https://git-scm.com/docs/http-protocol#_smart_clients, which lists all refs: lines after their length.
-    A server of plain files has them as lines; it answers so to the same request."""
-    answer, head = yield from _git_references(project)
-    tag_pattern = _GIT_TAG
-    if head and _GIT_FILE.fullmatch(answer.body):
-        tag_pattern = _GIT_TAG_OF_FILE
-    elif not answer.body.startswith(head):
+    A server of plain files has them as lines; it answers so to the same request.
+    """
+    repository = project.name if "://" in project.name else f"{project.site}/{project.name}"
+    url = f"{repository}/info/refs?service=git-upload-pack"
+    answer = yield Request(url, {**_GIT_VERSION_2, **project.auth})
+    is_version_2 = answer.body.removeprefix(_GIT_HEAD).startswith(b"000eversion 2\n")
+    if is_version_2:
+        is_redirected = urlsplit(answer.url)[:2] != urlsplit(url)[:2]
+        auth = {} if is_redirected else project.auth  # the password is for the site only
+        answer = yield _git_request_for_tags(answer, auth)
+        pattern = _git_tag_pattern(answer.body, head=b"")
+    elif _GIT_FILE.fullmatch(answer.body):
+        pattern = _GIT_TAG_OF_FILE
+    else:
+        pattern = _git_tag_pattern(answer.body, head=_GIT_HEAD)
+    commits = _git_commits(answer.body, pattern)
+    releases = [make_release(tag, content=("commit", commit)) for tag, commit in commits.items()]
+    return Listing(releases, None if is_version_2 else answer)
+
+
+def _git_request_for_tags(advertisement: Answer, auth: Mapping[str, str]) -> Request:
+    """The request of protocol version 2 that answers with the tags alone."""
+    url = advertisement.url.replace("/info/refs?service=", "/")
+    content_type = "application/x-git-upload-pack-request"
+    # Which hashes the repository has, said back: we read any.
+    hashes = re.search(rb"[0-9a-f]{4}object-format=[a-z0-9]{1,20}\n", advertisement.body)
+    return Request(
+        url,
+        {**_GIT_VERSION_2, "Content-Type": content_type, **auth},
+        "POST",
+        _GIT_TAGS_ALONE % (hashes[0] if hashes else b""),
+    )
+
+
+def _git_tag_pattern(body: bytes | bytearray, head: bytes) -> re.Pattern[bytes]:
+    """The pattern of tags, in an answer that is whole. Raises ValueError for another."""
+    if not body.startswith(head):
         raise ValueError("it is no git repository over HTTP")
-    elif not re.search(
-        rb"(?:\A|\n)0000\s*\Z", answer.body[max(len(head), len(answer.body) - 40) :]
-    ):
+    end = body[max(len(head), len(body) - 40) :]
+    if not re.search(rb"(?:\A|\n)0000\s*\Z", end):
         raise ValueError("its answer ended early")
-    # An annotated tag has its commit behind it, or comes twice, then as v1^{}. There may be very many tags.
-    kept = set(
-        _highest(
-            match[2].decode("utf-8", "replace")
-            for match in tag_pattern.finditer(answer.body)
-            if not match[2].endswith(b"^{}")
-        )
+    return _GIT_TAG
+
+
+def _git_commits(body: bytes | bytearray, pattern: re.Pattern[bytes]) -> dict[str, str]:
+    """The commits of the highest tags, by tag; there may be very many tags.
+
+    An annotated tag has its commit behind it, or comes twice, then as v1^{}.
+    """
+    tags = (
+        match[2].decode("utf-8", "replace")
+        for match in pattern.finditer(body)
+        if not match[2].endswith(b"^{}")
     )
-    commits = {
-        tag: (match[3] or match[1]).decode()
-        for match in tag_pattern.finditer(answer.body)
-        if (tag := match[2].decode("utf-8", "replace").removesuffix("^{}")) in kept
-    }
-    return Listing(
-        [make_release(tag, content=("commit", commit)) for tag, commit in commits.items()],
-        answer if head else None,
-    )
+    highest = set(_highest(tags))
+    commits = dict[str, str]()
+    for match in pattern.finditer(body):
+        tag = match[2].decode("utf-8", "replace").removesuffix("^{}")
+        if tag in highest:
+            commits[tag] = (match[3] or match[1]).decode()
+    return commits
 
 
 def savannah(project: ProjectRef) -> Exchange:
@@ -12343,13 +12459,13 @@ def savannah(project: ProjectRef) -> Exchange:
     return git(dataclasses.replace(project, name=f"{project.site}/git/{project.name}.git"))
 
 
-def _filled(template: str, name: str, safe: str = "/", **others: str) -> str:
+def _filled(template: str, name: str, safe: str = "/", **fields: str) -> str:
     """An address of a template, with what a Dialect says that those contain."""
     group, _, artifact = name.partition(":")
     values = {
         "name": quote(name, safe=safe),
         "segment": quote(name, safe=""),
-        **others,
+        **fields,
         "parts": quote(name.replace(".", "/", 1)),
         "path": quote(name.replace(":", "/")),
         "folder": quote(f"{group.replace('.', '/')}/{artifact}"),
@@ -12363,40 +12479,62 @@ def _url_and_fragment(project: ProjectRef) -> tuple[str, str]:
     return _filled(address, project.name), fragment.replace("{name}", project.name)
 
 
-def _values_at(value: Any, path: str) -> list[tuple[str, Any]]:
-    """``(key, value)`` of all that a path leads to in a JSON value: keys with dots between. ``*`` is every
-    member of an object or a list, ``[path=text,path=text]`` every one with those texts there."""
-    found = [("", value)]
+class _Member(NamedTuple):
+    """A member of a JSON object or list."""
+
+    key: str  # "" of a list
+    value: Any
+
+
+def _json_members(value: Any) -> list[_Member]:
+    """The members of an object or a list; of another value none."""
+    if isinstance(value, dict):
+        return [_Member(key, member) for key, member in value.items()]
+    if isinstance(value, list):
+        return [_Member("", member) for member in value]
+    return []
+
+
+def _json_members_with(value: Any, conditions: str) -> list[_Member]:
+    """The members of a JSON value that have those texts: ``path=text,path=text``."""
+    texts = [condition.partition("=")[::2] for condition in conditions.split(",") if condition]
+    return [
+        member
+        for member in _json_members(value)
+        if all(_text_at(member.value, path) == text for path, text in texts)
+    ]
+
+
+def _values_at(value: Any, path: str) -> list[_Member]:
+    """All that a path leads to in a JSON value: keys with dots between.
+
+    ``*`` is every member of an object or a list, ``[path=text,path=text]`` every one with those texts there.
+    """
+    members = [_Member("", value)]
     for step in re.findall(r"\[[^\[\]]*\]|[^.\[\]]+", path):
-        if step == "*" or step[0] == "[":
-            wanted = [part.partition("=")[::2] for part in step[1:-1].split(",") if part]
-            members = [
-                one.items() if isinstance(one, dict) else [("", each) for each in one]
-                for _, one in found
-                if isinstance(one, (dict, list))
-            ]
-            found = [
-                pair
-                for pair in itertools.chain(*members)
-                if all(_text_at(pair[1], within) == text for within, text in wanted)
-            ]
-        else:
-            found = [(step, one[step]) for _, one in found if isinstance(one, dict) and step in one]
-    return found
+        above = [member.value for member in members]
+        members = []
+        for parent in above:
+            if step == "*":
+                members += _json_members(parent)
+            elif step.startswith("["):
+                members += _json_members_with(parent, step[1:-1])
+            elif isinstance(parent, dict) and step in parent:
+                members.append(_Member(step, parent[step]))
+    return members
 
 
 def _text_at(value: Any, path: str) -> str:
     """The first text, number or boolean at a path, as text; "" without one."""
-    return next(
-        (
-            one if isinstance(one, str) else json.dumps(one)
-            for _, one in _values_at(value, path)
-            if isinstance(one, (str, int, float))
-        ),
-        "",
-    )
+    for member in _values_at(value, path):
+        if isinstance(member.value, str):
+            return member.value
+        if isinstance(member.value, (int, float)):
+            return json.dumps(member.value)
+    return ""
 
 
+# What the fragment of a JSON provider's address may say, and what holds where it does not; at "-" stands nothing.
 _FIELDS = {
     "entries": "",
     "version": "version",
@@ -12405,43 +12543,49 @@ _FIELDS = {
     "note": "-",
     "url": "-",
     "header": "Accept:application/json",
-}  # where there is none; at "-" stands nothing
+}
 
 
 def json_(project: ProjectRef) -> Exchange:
-    """One JSON document of any service. The fragment of the provider's address says what stands where:
-    ``entries``, and in an entry ``version`` (else "version", its key or itself), ``date``, ``note``, ``url``
-    and ``prerelease``, also as path=text. ``header`` is one that the service wants, as Name:value."""
+    """One JSON document of any service, of whose address the fragment says what stands where.
+
+    It says ``entries``, and in an entry ``version`` (else "version", its key or itself), ``date``, ``note``,
+    ``url`` and ``prerelease``, also as path=text. ``header`` is one that the service wants, as Name:value.
+    """
     address, fragment = _url_and_fragment(project)
     paths = _FIELDS | dict(part.partition("=")[::2] for part in fragment.split("&"))
     header, _, value = paths["header"].partition(":")
     answer = yield Request(address, {**project.auth, header: value})
-    found = _values_at(answer.json(), paths["entries"])
-    entries = [
-        pair
-        for key, one in found
-        for pair in (_values_at(one, "*") if isinstance(one, list) else [(key, one)])
-    ]
-    if not entries and (found or not answer.json()):
+    document = answer.json()
+    places = _values_at(document, paths["entries"])
+    entries = list[_Member]()
+    for place in places:
+        entries += _json_members(place.value) if isinstance(place.value, list) else [place]
+    if not entries and (places or not document):
         raise ProjectMissing(f"{project.provider} lists nothing of {project.name}")
-    flag, _, flagged = paths["prerelease"].partition("=")
-    releases = []
-    for key, one in entries:
-        version = _text_at(one, paths["version"]) or key or (one if isinstance(one, str) else "")
-        note, mark = _text_at(one, paths["note"]), _text_at(one, flag)
-        if re.search("[0-9]", version):  # not "trunk"
-            releases.append(
-                make_release(
-                    version,
-                    _any_date(_text_at(one, paths["date"])),
-                    url=_text_at(one, paths["url"]),
-                    message=note if note.startswith("<") else preformatted(note),
-                    is_prerelease=mark == flagged if flagged else mark not in ("", "0", "false"),
-                )
-            )
+    releases = list(filter(None, (_json_release(entry, paths) for entry in entries)))
     if not releases:
         raise ValueError(f"it has no version at {fragment[:100]}")
     return Listing(releases, answer, complete_kinds=())  # a document may have the newest alone
+
+
+def _json_release(entry: _Member, paths: Mapping[str, str]) -> ListedRelease | None:
+    """The release of an entry; None of what has no number in its version, as "trunk"."""
+    version = _text_at(entry.value, paths["version"]) or entry.key
+    if not version and isinstance(entry.value, str):
+        version = entry.value
+    if not re.search("[0-9]", version):
+        return None
+    note = _text_at(entry.value, paths["note"])
+    flag_path, _, flag_text = paths["prerelease"].partition("=")
+    flag = _text_at(entry.value, flag_path)
+    return make_release(
+        version,
+        _any_date(_text_at(entry.value, paths["date"])),
+        url=_text_at(entry.value, paths["url"]),
+        message=note if note.startswith("<") else preformatted(note),
+        is_prerelease=flag == flag_text if flag_text else flag not in ("", "0", "false"),
+    )
 
 
 def _cut_before(after: str, match: re.Match[str]) -> list[str]:
@@ -12456,12 +12600,14 @@ def _cut_before(after: str, match: re.Match[str]) -> list[str]:
 
 
 def _versions_around(pattern: str, text: str) -> Iterator[str]:
-    """What stands in a text in the place of ``{version}``: a digit, and what versions have after it, up to
-    the last place of what follows that leaves a version. The rest is literal, so no pattern takes long."""
+    """What stands in a text in the place of ``{version}``, the rest of the pattern being literal.
+
+    It is a digit, and what versions have after it, up to the last place of what follows that leaves a version.
+    No pattern takes long.
+    """
     before, _, after = pattern.partition("{version}")
-    for match in re.finditer(
-        (re.escape(before) or r"(?<![\w.])v?") + "([0-9][0-9A-Za-z.+~_-]{0,99})", text
-    ):
+    begin = re.escape(before) if before else r"(?<![\w.])v?"
+    for match in re.finditer(begin + "([0-9][0-9A-Za-z.+~_-]{0,99})", text):
         versions = _cut_before(after, match) if after else [_PACKED.sub("", match[1])]
         if versions:
             numbered = filter(_NUMBERED.fullmatch, reversed(versions))
@@ -12469,29 +12615,49 @@ def _versions_around(pattern: str, text: str) -> Iterator[str]:
 
 
 def page_(project: ProjectRef) -> Exchange:
-    """The versions on any page: the fragment of its address is the text around one, #Version {version}, or a
-    header of the answer and the text there, #header:X-Version {version}; Location is where redirects end.
-    Entities and percent-escapes are decoded, unless the text is there only as it is."""
+    """The versions on any page: the fragment of its address is the text around one, #Version {version}.
+
+    Or a header of the answer and the text there, #header:X-Version {version}; Location is where redirects end.
+    Entities and percent-escapes are decoded, unless the text is there only as it is.
+    """
     address, pattern = _url_and_fragment(project)
     answer = yield Request(address, project.auth, max_response_bytes=_DOCUMENT_LIMIT)
-    text, header = answer.text(), re.match(r"header:([\w-]+) ?", pattern)
+    text = answer.text()
+    header = re.match(r"header:([\w-]+) ?", pattern)
     if header:
-        pattern = pattern[header.end() :] or "{version}"
-        end = answer.url if header[0] != header.string else urlsplit(answer.url).path.rstrip("/")
-        end = _version_of_path(end, "") or end.rpartition("/")[2] if end != answer.url else end
-        text = {**answer.headers, "location": end}.get(header[1].lower(), "").replace("UTF-8''", "")
+        around = pattern[header.end() :]
+        is_whole = header[0] == pattern
+        text = _header_text(answer, header[1].lower(), is_whole=is_whole)
+        pattern = around or "{version}"
     for shown in (unquote(html.unescape(text)).replace("\xa0", " "), text):
-        if versions := dict.fromkeys(
-            itertools.islice(_versions_around(pattern, shown), RELEASE_LIMIT)
-        ):
-            found = [make_release(version) for version in versions]
-            return Listing(found, answer, complete_kinds=())  # a page may show the newest alone
+        matches = itertools.islice(_versions_around(pattern, shown), RELEASE_LIMIT)
+        versions = dict.fromkeys(matches)
+        if versions:
+            releases = [make_release(version) for version in versions]
+            return Listing(releases, answer, complete_kinds=())  # a page may show the newest alone
     raise ValueError(f"it has nothing like {pattern[:100]}")
 
 
+def _header_text(answer: Answer, name: str, *, is_whole: bool) -> str:
+    """What a header of an answer says; of Location the address where redirects ended.
+
+    ``is_whole``: all of it should be the version; of that address that is its last part.
+    """
+    text = answer.headers.get(name, "")
+    if name == "location":
+        text = answer.url
+        if is_whole:
+            path = urlsplit(answer.url).path.rstrip("/")
+            text = _version_of_path(path, "") or path.rpartition("/")[2]
+    return text.replace("UTF-8''", "")
+
+
 def feed_(project: ProjectRef) -> Exchange:
-    """Any Atom (RFC 4287) or RSS feed; the version stands in an entry's title, in the place that the fragment
-    of the address says, ``#Firefox {version}``, else the first with a dot."""
+    """Any Atom (RFC 4287) or RSS feed; the version stands in an entry's title.
+
+    It stands in the place that the fragment of the address says, ``#Firefox {version}``, else it is the first
+    with a dot.
+    """
     address, pattern = _url_and_fragment(project)
     answer = yield Request(address, project.auth)
     entries = _entries_of_any_feed(answer)
@@ -12515,20 +12681,36 @@ def _version_in_title(title: str, pattern: str) -> str:
     return version.rstrip(".-_+~")
 
 
-def _chart_entries(index: bytes | bytearray, chart: str) -> list[dict[str, str]]:
-    """The fields of a chart's versions in a repository's index, found by their indentation, for helm writes
-    block YAML, others JSON. It may be cut, so what is behind its last line break does not count."""
-    if index[:200].lstrip().startswith(b"{"):
-        return [
-            {name: str(one.get(name) or "") for name in ("version", "created")}
-            for one in read_json(index)["entries"].get(chart) or ()
-        ]
+class _Chart(NamedTuple):
+    """A chart's version in an index."""
+
+    version: str
+    created: str  # "" where the index does not say it
+
+
+def _charts(index: bytes | bytearray, name: str) -> list[_Chart]:
+    """A chart's versions in a repository's index; helm writes block YAML, others JSON."""
+    if not index[:200].lstrip().startswith(b"{"):
+        return _charts_in_yaml(index, name)
+    charts = list[_Chart]()
+    for entry in read_json(index)["entries"].get(name) or ():
+        version, created = (str(entry.get(key) or "") for key in ("version", "created"))
+        charts.append(_Chart(version, created))
+    return charts
+
+
+def _charts_in_yaml(index: bytes | bytearray, name: str) -> list[_Chart]:
+    """A chart's versions in block YAML, found by their indentation.
+
+    It may be cut, so what is behind its last line break does not count.
+    """
     top = re.search(rb"^entries:[ \t]*\r?\n( {1,20})(?! )", index, re.MULTILINE)
     if not top:
         raise ValueError("it answered no index of charts")
+    # The chart's name, then its versions: a dash before the first field of each, deeper lines behind it.
     lines = rb"^%b[\"']?%b[\"']?:[ \t]*\r?\n(( {0,20}- {1,20}).*\n(?:(?:%b[ -].*| *\r?)\n)*+)" % (
         bytes(top[1]),
-        re.escape(chart.encode()),
+        re.escape(name.encode()),
         bytes(top[1]),
     )
     block = re.compile(lines, re.MULTILINE).search(index, top.start(1))
@@ -12538,31 +12720,33 @@ def _chart_entries(index: bytes | bytearray, chart: str) -> list[dict[str, str]]
     field = re.compile(
         rf"^(?: {{{len(dash)}}})?(version|created):[ \t]*[\"']?([^\s\"']+)", re.MULTILINE
     )
-    items = re.split(
-        f"^{dash}", block[1].decode("utf-8", "replace"), maxsplit=RELEASE_LIMIT, flags=re.MULTILINE
-    )[:RELEASE_LIMIT]
-    entries = ({match[1]: match[2] for match in field.finditer(item)} for item in items)
-    return [entry for entry in entries if "version" in entry]
+    text = block[1].decode("utf-8", "replace")
+    items = re.split(f"^{dash}", text, maxsplit=RELEASE_LIMIT, flags=re.MULTILINE)
+    charts = list[_Chart]()
+    for item in items[:RELEASE_LIMIT]:
+        values = {match[1]: match[2] for match in field.finditer(item)}
+        if "version" in values:
+            charts.append(_Chart(values["version"], values.get("created", "")))
+    return charts
 
 
 def helm(project: ProjectRef) -> Exchange:
     """https://helm.sh/docs/topics/chart_repository/#the-index-file; one may be larger than what is read."""
-    address, chart = (
-        (project.site, project.name) if project.site else project.name.partition("#")[::2]
-    )
+    if project.site:
+        address, name = project.site, project.name
+    else:
+        address, _, name = project.name.partition("#")
     folder = address.removesuffix("/index.yaml").rstrip("/")
     request = Request(f"{folder}/index.yaml", project.auth, may_be_cut=True)
     answer = yield request
-    entries = _chart_entries(answer.body, chart)
-    if not entries:
+    charts = _charts(answer.body, name)
+    if not charts:
         raise ProjectMissing(
-            f"{project.provider} has no chart {chart} in the first 20 MiB of its index"
+            f"{project.provider} has no chart {name} in the first 20 MiB of its index"
         )
-    return Listing(
-        [make_release(entry["version"], _any_date(entry.get("created", ""))) for entry in entries],
-        answer,
-        complete_kinds=() if len(answer.body) >= request.max_response_bytes else None,
-    )
+    releases = [make_release(chart.version, _any_date(chart.created)) for chart in charts]
+    is_cut = len(answer.body) >= request.max_response_bytes
+    return Listing(releases, answer, complete_kinds=() if is_cut else None)
 
 
 def _coordinates(name: str) -> str:
@@ -12597,9 +12781,11 @@ def _basic_auth(user: str) -> Callable[[str], dict[str, str]]:
 
 class Dialect(Value):
     """A protocol, and what holds for all providers that speak it.
+
     Addresses contain ``{site}``, ``{name}``, ``{version}``, ``{segment}`` (the name as one segment of a
     path), ``{path}`` (an artifact's name with slashes), ``{folder}`` (its folder), ``{parts}`` (the name's
-    dot as a slash), ``{address}`` (what is asked) and, of one of its releases, ``{page}``."""
+    dot as a slash), ``{address}`` (what is asked) and, of one of its releases, ``{page}``.
+    """
 
     read: Callable[[ProjectRef], Exchange]
     form: str  # what a project is called, for people
@@ -12617,9 +12803,8 @@ class Dialect(Value):
 _REPOSITORY = r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}"
 _IMAGE = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
 _PACKAGE = r"(?:@[A-Za-z0-9._~-]+/)?[A-Za-z0-9._~-]+"
-_NAME_OF_ROW = (
-    r"[\w.+~@:-]+(?:/[\w.+~@:-]+)*"  # nothing that means something in a template's fragment
-)
+# Nothing that means something in a template's fragment.
+_NAME_OF_ROW = r"[\w.+~@:-]+(?:/[\w.+~@:-]+)*"
 _BEARER = _header("Authorization", "Bearer ")
 _PART, _PARTS, _REST = "([^/]+)", "([^/]+/[^/]+)", "(?:/.*)?"  # segments of a pasted address
 _SCOPED = r"(@[^/]+/[^/]+|(?:@|%40)[^/]+%2[Ff][^/]+|[^/@]+)(?:/.*)?"
@@ -12630,7 +12815,7 @@ _FORGE = rf"(?!explore/|orgs/|users/|user/|api/|v2/.*/tags/list){_PARTS}(?:/(?!p
 # fmt: off
 DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
     Dialect(artifacthub, "kind/repository/package, or repository/package of a Helm chart",
-            r"[a-z0-9-]+(?:/[A-Za-z0-9_.-]+){2}", "{site}/packages/{name}", "{page}/{version}",
+            r"[a-z0-9-]+(?:/[A-Za-z0-9_.-]+){2}", "{site}/packages/{name}", release_page="{page}/{version}",
             versions=SEMVER, normalise=lambda name: name if name.count("/") > 1 else f"helm/{name}",
             auth=lambda token: dict(zip(("X-API-KEY-ID", "X-API-KEY-SECRET"), token.split(":", 1))),
             pasted=(rf"(?:api/v1/)?packages/([^/]+/[^/]+/[^/]+){_REST}",)),
@@ -12641,29 +12826,29 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
             key=lambda name: name.lower().replace("-", "_"),
             pasted=(rf"(?:[123]|3/[^/]|[^/]{{2}}/[^/]{{2}})/{_PART}",)),
     Dialect(depsdev, "package", r"[^\s/]+(?:/[^\s/]+)*", "https://deps.dev/{provider}/{segment}",
-            "https://deps.dev/{provider}/{segment}/{version}"),
+            release_page="https://deps.dev/{provider}/{segment}/{version}"),
     Dialect(dockerhub, "image, or owner/image", rf"{_IMAGE}/{_IMAGE}", "{site}/r/{name}/tags",
             normalise=lambda name: name.lower() if "/" in name else f"library/{name.lower()}", auth=_BEARER,
             versions=IMAGES, has_images=True,
             pasted=(rf"_/{_PART}{_REST}", rf"(?:r|repository/docker)/{_PARTS}{_REST}")),
-    Dialect(forgejo, "owner/repository", _REPOSITORY, "{site}/{name}/releases", "{page}/tag/{version}",
+    Dialect(forgejo, "owner/repository", _REPOSITORY, "{site}/{name}/releases", release_page="{page}/tag/{version}",
             normalise=_without_git, key=str.lower, auth=_header("Authorization", "token "), pasted=(_FORGE,)),
     Dialect(git, "the repository's path", r"[^\s/?#:@]+(?:/[^\s/?#]+)*", "{site}/{name}",
             normalise=_folded_address, auth=_basic_auth("git"), pasted=(r"(.+)",),
             key=lambda name: name.removeprefix("https://").removesuffix(".git")),
-    Dialect(github, "owner/repository", _REPOSITORY, "{site}/{name}/releases", "{page}/tag/{version}",
+    Dialect(github, "owner/repository", _REPOSITORY, "{site}/{name}/releases", release_page="{page}/tag/{version}",
             normalise=_without_git, key=str.lower, auth=_BEARER, pasted=(_FORGE,)),
     Dialect(gitlab, "group/project", r"[\w.+-]+(?:/[\w.+-]+)+", "{site}/{name}/-/releases",
-            "{page}/{version}", normalise=_without_git, key=str.lower, auth=_header("PRIVATE-TOKEN"),
+            release_page="{page}/{version}", normalise=_without_git, key=str.lower, auth=_header("PRIVATE-TOKEN"),
             pasted=(rf"(?!explore/|users/|groups/|-/|api/)(.+?)(?:/-{_REST})?",)),
     Dialect(goproxy, "module", r"[A-Za-z0-9._~-]+(?:/[A-Za-z0-9._~-]+)*", "{site}/{name}/@v/list",
             versions=SEMVER, pasted=(r"([^@]+)/@.*",)),
     Dialect(hackage, "package", r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*", "{site}/package/{name}",
-            "{site}/package/{name}-{version}", versions=EXACT._replace(is_prerelease=lambda version: False),
+            release_page="{site}/package/{name}-{version}", versions=EXACT._replace(is_prerelease=lambda version: False),
             pasted=(rf"package/([^/]+?)(?:-[0-9][0-9.]*)?{_REST}",)),
     Dialect(helm, "chart", r"[A-Za-z0-9_.-]+", "{address}", versions=SEMVER, auth=_basic_auth("token")),
     Dialect(hex_, "package, or organization/package", r"(?:[a-z0-9_]+/)?[a-z][a-z0-9_]*",
-            "{site}/packages/{name}", "{page}/{version}", versions=SEMVER, auth=_header("Authorization"),
+            "{site}/packages/{name}", release_page="{page}/{version}", versions=SEMVER, auth=_header("Authorization"),
             normalise=lambda name: name.lower().removeprefix("hexpm/"),
             pasted=(r"packages/([^/]+/(?!versions|audit-logs|dependents)[A-Za-z]\w*|[^/]+)" + _REST,)),
     *(Dialect(read, "name", _NAME_OF_ROW, "{address}", auth=_BEARER) for read in (feed_, json_, page_)),
@@ -12683,13 +12868,13 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
     Dialect(packagist, "vendor/package", _REPOSITORY, "{site}/packages/{name}", normalise=str.lower,
             versions=EXACT, auth=_basic_auth("token"),
             pasted=(rf"packages/{_PARTS}{_REST}", rf"p2/{_PARTS}\.json")),
-    Dialect(pub, "package", r"[a-z_][a-z0-9_]*", "{site}/packages/{name}/versions", "{page}/{version}",
+    Dialect(pub, "package", r"[a-z_][a-z0-9_]*", "{site}/packages/{name}/versions", release_page="{page}/{version}",
             normalise=str.lower, versions=SEMVER, auth=_BEARER, pasted=(rf"packages/{_PART}{_REST}",)),
     Dialect(quay, "owner/image", rf"{_IMAGE}(?:/{_IMAGE})+", "{site}/repository/{name}?tab=tags",
             normalise=str.lower, versions=IMAGES, auth=_BEARER, has_images=True,
             pasted=(rf"repository/{_PARTS}(?:/(?:manifest|tag)/.*)?", _TAGGED)),
     Dialect(rubygems, "gem", r"[A-Za-z0-9_.-]+", "{site}/gems/{name}",
-            "{site}/gems/{name}/versions/{version}", versions=GEM, pasted=(rf"gems/{_PART}{_REST}",)),
+            release_page="{site}/gems/{name}/versions/{version}", versions=GEM, pasted=(rf"gems/{_PART}{_REST}",)),
     Dialect(savannah, "repository", r"[A-Za-z0-9_.+-]+(?:/[A-Za-z0-9_.+-]+)*", "{site}/git/{name}.git",
             normalise=_without_git, pasted=(r"(?:git|cgit|r|gitweb)/(.+?)\.git" + _REST,)),
     Dialect(simple, "package", r"[a-z0-9]+(?:-[a-z0-9]+)*", "{site}/{name}/", normalise=pep503,
@@ -12697,7 +12882,7 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
     Dialect(sourceforge, "project", r"[a-z0-9_.-]+", "{site}/projects/{name}/files/", normalise=str.lower,
             pasted=(rf"(?:projects|p)/{_PART}{_REST}",)),
     Dialect(sourcehut, "~user/repository", rf"~{_REPOSITORY}", "{site}/{name}/refs",
-            "{site}/{name}/refs/{version}", pasted=(rf"(~[^/]+/[^/]+){_REST}",)),
+            release_page="{site}/{name}/refs/{version}", pasted=(rf"(~[^/]+/[^/]+){_REST}",)),
 )}
 # fmt: on
 
@@ -12737,6 +12922,13 @@ class PagePattern(NamedTuple):
     pattern: re.Pattern[str]
 
 
+class _PagePatterns(NamedTuple):
+    """The patterns of a table's providers."""
+
+    by_host: dict[str, list[PagePattern]]
+    everywhere: list[PagePattern]  # those that are tried at every host
+
+
 class ProviderTable(dict[str, Provider]):
     """Providers by id, and of whom a page is, by its host: it never changes once it is made.
 
@@ -12747,49 +12939,62 @@ class ProviderTable(dict[str, Provider]):
     @functools.cached_property
     def registries(self) -> ProviderTable:
         """Those that have images."""
-        return ProviderTable({id_: one for id_, one in self.items() if one.dialect.has_images})
+        return ProviderTable({
+            id_: provider for id_, provider in self.items() if provider.dialect.has_images
+        })
 
     def project_at(self, host: str, path: str) -> tuple[Provider, str] | None:
-        """``(provider, name)`` of the project that a page is about; ``host``: in small letters, with its port."""
+        """``(provider, name)`` of the project that a page is about.
+
+        ``host``: in small letters, with its port.
+        """
         address = f"{host}/{path}"[:1000]
-        by_host, everywhere = self._patterns
+        patterns = [*self._patterns.by_host.get(host, ()), *self._patterns.everywhere]
         # sorted() keeps the order of a provider's own patterns.
-        for _, provider, pattern in sorted(
-            [*by_host.get(host, ()), *everywhere], key=lambda known: known.place
-        ):
-            if match := pattern.fullmatch(address):
+        for _, provider, pattern in sorted(patterns, key=lambda known: known.place):
+            match = pattern.fullmatch(address)
+            if match:
                 with contextlib.suppress(Invalid):
-                    return provider, name_at(provider, unquote("/".join(match.groups())))[0]
+                    return provider, name_at(provider, unquote("/".join(match.groups()))).name
         return None
 
     @functools.cached_property
-    def _patterns(self) -> tuple[dict[str, list[PagePattern]], list[PagePattern]]:
-        """``(those of a host, by the host; those that are tried at every host)``"""
-        by_host, everywhere = dict[str, list[PagePattern]](), list[PagePattern]()
+    def _patterns(self) -> _PagePatterns:
+        patterns = _PagePatterns({}, [])
         for place, provider in enumerate(self.values()):
-            for host, pattern in _page_patterns(provider):
-                known = by_host.setdefault(host, []) if host else everywhere
-                known.append(PagePattern(place, provider, re.compile(pattern)))
-        return by_host, everywhere
+            for host, text in _page_patterns(provider):
+                pattern = PagePattern(place, provider, re.compile(text))
+                if host:
+                    patterns.by_host.setdefault(host, []).append(pattern)
+                else:
+                    patterns.everywhere.append(pattern)
+        return patterns
 
 
-def _page_patterns(provider: Provider) -> Iterator[tuple[str, str]]:
-    """``(host, pattern)`` of the addresses of a provider's pages, in the order in which they are tried; the
-    host is "" where it is not known. At its server, or at that of the built-in provider whose id it has, as
-    of a mirror."""
+class _HostPattern(NamedTuple):
+    host: str  # "" where it is not known
+    pattern: str  # of the whole address
+
+
+def _page_patterns(provider: Provider) -> Iterator[_HostPattern]:
+    """The patterns of the addresses of a provider's pages, in the order in which they are tried.
+
+    They are at its server, or at that of the built-in provider whose id it has, as of a mirror.
+    """
     built_in = PROVIDERS.get(provider.id)
     for pattern in provider.pasted:
         # A pattern of an embedding program may be "a/b|c/d", of which "a" is not the only host.
         begin = _LITERAL_HOST.match(pattern) if built_in else None
-        yield begin[1].replace("\\", "") if begin else "", pattern
+        yield _HostPattern(begin[1].replace("\\", "") if begin else "", pattern)
     sites = dict.fromkeys(filter(None, (provider.site, built_in.site if built_in else "")))
     for site in sites:
         host, slash, path = site.partition("://")[2].partition("/")
         host = host.lower().removeprefix("www.")
         for pattern in provider.dialect.pasted:
-            yield host, f"{re.escape(host + slash + path)}/{pattern}"
-    if system := _DEPSDEV_SYSTEMS.get(provider.id):
-        yield "deps.dev", rf"deps\.dev/{system.lower()}/{_PART}{_REST}"
+            yield _HostPattern(host, f"{re.escape(host + slash + path)}/{pattern}")
+    system = _DEPSDEV_SYSTEMS.get(provider.id)
+    if system:
+        yield _HostPattern("deps.dev", rf"deps\.dev/{system.lower()}/{_PART}{_REST}")
 
 
 def _row(
@@ -12797,6 +13002,7 @@ def _row(
     site: str,
     speaks: str,
     example: str,
+    *,
     name: str = "",
     page: str = "",
     release_page: str = "",
@@ -12810,11 +13016,11 @@ def _row(
         site,
         dataclasses.replace(DIALECTS[speaks], **rules),
         example,
-        page,
-        release_page,
-        token_from,
-        pasted,
-        name,
+        page=page,
+        release_page=release_page,
+        token_from=token_from,
+        pasted=pasted,
+        name=name,
     )
 
 
@@ -12842,6 +13048,7 @@ def _service(
     name: str,
     example: str,
     form: str,
+    *,
     page: str,
     site: str,
     pattern: str = r"[\w.+:@-]+",
@@ -12850,16 +13057,16 @@ def _service(
     **rules: Any,
 ) -> Provider:
     """A provider whose site is a template, as ``json_`` reads it. Addresses of its pages may be pasted."""
-    place = re.escape(page.partition("://")[2].rstrip("/")).replace(r"\{parts\}", _PARTS)
-    pasted = (*pasted, place.replace(r"\{name\}", f"({pattern})") + _REST)
+    address = re.escape(page.partition("://")[2].rstrip("/")).replace(r"\{parts\}", _PARTS)
+    own_page = address.replace(r"\{name\}", f"({pattern})") + _REST
     return _row(
         id_,
         site,
         speaks,
         example,
-        name,
-        page,
-        pasted=pasted,
+        name=name,
+        page=page,
+        pasted=(*pasted, own_page),
         form=form,
         pattern=pattern,
         auth=None,
@@ -12884,145 +13091,145 @@ PROVIDERS = ProviderTable((row.id, row) for row in (
     _by_address("page", "an address, # and the text around the {version} there, or header:NAME",
                 r"#(?:header:[\w-]+|.*\{version\}.*)", "https://nginx.org/download/#nginx-{version}.tar"),
     _service("alpine", "Alpine Linux", "main/busybox", "repository/package",
-             "https://gitlab.alpinelinux.org/alpine/aports/-/tree/master/{name}",
-             "https://gitlab.alpinelinux.org/api/v4/projects/alpine%2Faports/repository/files/{segment}"
-             "%2FAPKBUILD/raw?ref=master#\npkgver={version}", _PAIR,
-             (r"pkgs\.alpinelinux\.org/package/[^/]+/([^/]+)/[^/]+/([^/]+)",), speaks="page"),
-    _service("arch", "Arch Linux", "linux", "package", "https://archlinux.org/packages/?name={name}",
-             "https://archlinux.org/packages/search/json/?repo=Core&repo=Extra&repo=Multilib&name={name}"
+             page="https://gitlab.alpinelinux.org/alpine/aports/-/tree/master/{name}",
+             site="https://gitlab.alpinelinux.org/api/v4/projects/alpine%2Faports/repository/files/{segment}"
+             "%2FAPKBUILD/raw?ref=master#\npkgver={version}", pattern=_PAIR,
+             pasted=(r"pkgs\.alpinelinux\.org/package/[^/]+/([^/]+)/[^/]+/([^/]+)",), speaks="page"),
+    _service("arch", "Arch Linux", "linux", "package", page="https://archlinux.org/packages/?name={name}",
+             site="https://archlinux.org/packages/search/json/?repo=Core&repo=Extra&repo=Multilib&name={name}"
              "#entries=results&version=pkgver&date=last_update",
              pasted=(r"archlinux\.org/packages/[^/]+/[^/]+/([^/]+)",)),
-    _service("aur", "AUR", "yay", "package", "https://aur.archlinux.org/packages/{name}",
-             "https://aur.archlinux.org/rpc/v5/info/{name}#entries=results&version=Version"
+    _service("aur", "AUR", "yay", "package", page="https://aur.archlinux.org/packages/{name}",
+             site="https://aur.archlinux.org/rpc/v5/info/{name}#entries=results&version=Version"
              "&date=LastModified", versions=DEBIAN),
-    _service("conda", "Conda", "conda-forge/numpy", "channel/package", "https://anaconda.org/{name}",
-             "https://api.anaconda.org/package/{name}#entries=files&date=upload_time", _PAIR,
-             (r"anaconda\.org/channels/([^/]+)/packages/([^/]+)" + _REST,), versions=CONDA),
-    _service("cran", "CRAN", "ggplot2", "package", "https://cran.r-project.org/web/packages/{name}/",
-             "https://crandb.r-pkg.org/{name}/all#entries=timeline.*&date=.", versions=EXACT),
-    _service("debian", "Debian", "curl", "source package", "https://tracker.debian.org/pkg/{name}",
-             "https://sources.debian.org/api/src/{name}/#entries=versions", versions=DEBIAN),
-    _service("endoflife", "endoflife.date", "postgresql", "product", "https://endoflife.date/{name}",
-             "https://endoflife.date/api/v1/products/{name}/#entries=result.releases&version=latest.name"
+    _service("conda", "Conda", "conda-forge/numpy", "channel/package", page="https://anaconda.org/{name}",
+             site="https://api.anaconda.org/package/{name}#entries=files&date=upload_time", pattern=_PAIR,
+             pasted=(r"anaconda\.org/channels/([^/]+)/packages/([^/]+)" + _REST,), versions=CONDA),
+    _service("cran", "CRAN", "ggplot2", "package", page="https://cran.r-project.org/web/packages/{name}/",
+             site="https://crandb.r-pkg.org/{name}/all#entries=timeline.*&date=.", versions=EXACT),
+    _service("debian", "Debian", "curl", "source package", page="https://tracker.debian.org/pkg/{name}",
+             site="https://sources.debian.org/api/src/{name}/#entries=versions", versions=DEBIAN),
+    _service("endoflife", "endoflife.date", "postgresql", "product", page="https://endoflife.date/{name}",
+             site="https://endoflife.date/api/v1/products/{name}/#entries=result.releases&version=latest.name"
              "&date=latest.date"),
-    _service("fdroid", "F-Droid", "org.fdroid.fdroid", "app id", "https://f-droid.org/packages/{name}/",
-             "https://f-droid.org/api/v1/packages/{name}#entries=packages&version=versionName",
+    _service("fdroid", "F-Droid", "org.fdroid.fdroid", "app id", page="https://f-droid.org/packages/{name}/",
+             site="https://f-droid.org/api/v1/packages/{name}#entries=packages&version=versionName",
              pasted=(r"f-droid\.org/[a-z]{2}(?:_[A-Za-z]+)?/packages/([^/]+)" + _REST,)),
-    _service("flathub", "Flathub", "org.videolan.VLC", "app id", "https://flathub.org/apps/{name}",
-             "https://flathub.org/api/v2/appstream/{name}#entries=releases&date=timestamp&note=description"
+    _service("flathub", "Flathub", "org.videolan.VLC", "app id", page="https://flathub.org/apps/{name}",
+             site="https://flathub.org/api/v2/appstream/{name}#entries=releases&date=timestamp&note=description"
              "&url=url&prerelease=type=development"),
     _service("galaxy", "Ansible Galaxy", "community.general", "namespace.collection",
-             "https://galaxy.ansible.com/ui/repo/published/{parts}/",
-             "https://galaxy.ansible.com/api/v3/plugin/ansible/content/published/collections/index/{parts}"
+             page="https://galaxy.ansible.com/ui/repo/published/{parts}/",
+             site="https://galaxy.ansible.com/api/v3/plugin/ansible/content/published/collections/index/{parts}"
              "/versions/?limit=100#entries=data&date=created_at", **_TWO),
-    _service("homebrew", "Homebrew", "wget", "formula", "https://formulae.brew.sh/formula/{name}",
-             "https://formulae.brew.sh/api/formula/{name}.json#entries=&version=versions.stable"),
-    _service("homebrew-cask", "Homebrew Cask", "firefox", "cask", "https://formulae.brew.sh/cask/{name}",
-             "https://formulae.brew.sh/api/cask/{name}.json#entries=&version=version"),
+    _service("homebrew", "Homebrew", "wget", "formula", page="https://formulae.brew.sh/formula/{name}",
+             site="https://formulae.brew.sh/api/formula/{name}.json#entries=&version=versions.stable"),
+    _service("homebrew-cask", "Homebrew Cask", "firefox", "cask", page="https://formulae.brew.sh/cask/{name}",
+             site="https://formulae.brew.sh/api/cask/{name}.json#entries=&version=version"),
     _service("openvsx", "Open VSX", "redhat.java", "publisher.extension",
-             "https://open-vsx.org/extension/{parts}",
-             "https://open-vsx.org/api/v2/-/query?extensionId={name}&includeAllVersions=true&size=100"
+             page="https://open-vsx.org/extension/{parts}",
+             site="https://open-vsx.org/api/v2/-/query?extensionId={name}&includeAllVersions=true&size=100"
              "#entries=extensions&date=timestamp&prerelease=preRelease", **_TWO),
-    _service("repology", "Repology", "firefox", "project", "https://repology.org/project/{name}/versions",
-             "https://repology.org/api/v1/project/{name}#entries=[status=newest]"),
-    _service("snap", "Snap Store", "firefox", "snap", "https://snapcraft.io/{name}",
-             "https://api.snapcraft.io/v2/snaps/info/{name}#header=Snap-Device-Series:16"
+    _service("repology", "Repology", "firefox", "project", page="https://repology.org/project/{name}/versions",
+             site="https://repology.org/api/v1/project/{name}#entries=[status=newest]"),
+    _service("snap", "Snap Store", "firefox", "snap", page="https://snapcraft.io/{name}",
+             site="https://api.snapcraft.io/v2/snaps/info/{name}#header=Snap-Device-Series:16"
              "&entries=channel-map.[channel.risk=stable,channel.track=latest]&date=channel.released-at"),
     _service("terraform", "Terraform", "hashicorp/aws", "namespace/provider",
-             "https://registry.terraform.io/providers/{name}",
-             "https://registry.terraform.io/v1/providers/{name}/versions#entries=versions", _PAIR,
+             page="https://registry.terraform.io/providers/{name}",
+             site="https://registry.terraform.io/v1/providers/{name}/versions#entries=versions", pattern=_PAIR,
              versions=SEMVER),
-    _service("ubuntu", "Ubuntu", "curl", "source package", "https://launchpad.net/ubuntu/+source/{name}",
-             "https://api.launchpad.net/1.0/ubuntu/+archive/primary?ws.op=getPublishedSources"
+    _service("ubuntu", "Ubuntu", "curl", "source package", page="https://launchpad.net/ubuntu/+source/{name}",
+             site="https://api.launchpad.net/1.0/ubuntu/+archive/primary?ws.op=getPublishedSources"
              "&exact_match=true&order_by_date=true&source_name={name}#entries=entries"
              "&version=source_package_version&date=date_published&prerelease=pocket=Proposed",
              versions=DEBIAN),
-    _service("wordpress", "WordPress plugins", "akismet", "plugin", "https://wordpress.org/plugins/{name}/",
-             "https://api.wordpress.org/plugins/info/1.2/?action=plugin_information"
+    _service("wordpress", "WordPress plugins", "akismet", "plugin", page="https://wordpress.org/plugins/{name}/",
+             site="https://api.wordpress.org/plugins/info/1.2/?action=plugin_information"
              "&request%5Bslug%5D={name}#entries="),
-    _row("alpine-gitlab", "https://gitlab.alpinelinux.org", "gitlab", "alpine/aports", "Alpine GitLab"),
-    _row("archlinux-gitlab", "https://gitlab.archlinux.org", "gitlab", "pacman/pacman", "Arch GitLab"),
+    _row("alpine-gitlab", "https://gitlab.alpinelinux.org", "gitlab", "alpine/aports", name="Alpine GitLab"),
+    _row("archlinux-gitlab", "https://gitlab.archlinux.org", "gitlab", "pacman/pacman", name="Arch GitLab"),
     _row("artifacthub", "https://artifacthub.io", "artifacthub", "helm/cert-manager/cert-manager",
-         "Artifact Hub"),
-    _row("bitbucket", "https://api.bitbucket.org", "bitbucket", "snakeyaml/snakeyaml", "Bitbucket",
+         name="Artifact Hub"),
+    _row("bitbucket", "https://api.bitbucket.org", "bitbucket", "snakeyaml/snakeyaml", name="Bitbucket",
          page="https://bitbucket.org/{name}/downloads/?tab=tags",
          release_page="https://bitbucket.org/{name}/src/{version}",
          pasted=(rf"bitbucket\.org/{_PARTS}{_REST}",)),
-    _row("cargo", "https://index.crates.io", "cargo", "serde", "crates.io",
+    _row("cargo", "https://index.crates.io", "cargo", "serde", name="crates.io",
          page="https://crates.io/crates/{name}/versions",
          release_page="https://crates.io/crates/{name}/{version}",
          pasted=(rf"(?:crates\.io|lib\.rs)/crates/{_PART}{_REST}", r"static\.crates\.io/rss/crates/([^/]+)\.xml",
                  rf"docs\.rs/(?:crate/)?{_PART}{_REST}")),
-    _row("codeberg", "https://codeberg.org", "forgejo", "forgejo/forgejo", "Codeberg"),
-    _row("cpan", "https://fastapi.metacpan.org", "metacpan", "Mojolicious", "CPAN",
+    _row("codeberg", "https://codeberg.org", "forgejo", "forgejo/forgejo", name="Codeberg"),
+    _row("cpan", "https://fastapi.metacpan.org", "metacpan", "Mojolicious", name="CPAN",
          page="https://metacpan.org/dist/{name}",
          pasted=(r"metacpan\.org/release/[A-Z0-9]+/([^/]+?)-v?[0-9][^/]*" + _REST,
                  rf"metacpan\.org/(?:dist|release|pod|module|feed/distribution)/{_PART}{_REST}")),
-    _row("debian-gitlab", "https://salsa.debian.org", "gitlab", "debian/devscripts", "Debian GitLab"),
-    _row("dockerhub", "https://hub.docker.com", "dockerhub", "nginx", "Docker Hub",
+    _row("debian-gitlab", "https://salsa.debian.org", "gitlab", "debian/devscripts", name="Debian GitLab"),
+    _row("dockerhub", "https://hub.docker.com", "dockerhub", "nginx", name="Docker Hub",
          pasted=(rf"(?:(?:index\.|registry-1\.)?docker\.io|registry\.hub\.docker\.com)/{_TAGGED}",)),
-    _row("ecr-public", "https://public.ecr.aws", "oci", "docker/library/redis", "Amazon ECR Public",
+    _row("ecr-public", "https://public.ecr.aws", "oci", "docker/library/redis", name="Amazon ECR Public",
          page="https://gallery.ecr.aws/{name}", pasted=(rf"gallery\.ecr\.aws/{_TAGGED}",)),
     _row("exozyme", "https://git.exozy.me", "forgejo", "owner/repository"),
-    _row("freedesktop-gitlab", "https://gitlab.freedesktop.org", "gitlab", "mesa/mesa", "freedesktop GitLab"),
-    _row("gcr", "https://gcr.io", "oci", "distroless/static", "Google Container Registry",
+    _row("freedesktop-gitlab", "https://gitlab.freedesktop.org", "gitlab", "mesa/mesa", name="freedesktop GitLab"),
+    _row("gcr", "https://gcr.io", "oci", "distroless/static", name="Google Container Registry",
          page="https://gcr.io/{name}"),
-    _row("gems", "https://rubygems.org", "rubygems", "rails", "RubyGems"),
-    _row("ghcr", "https://ghcr.io", "oci", "home-assistant/home-assistant", "GitHub Packages",
+    _row("gems", "https://rubygems.org", "rubygems", "rails", name="RubyGems"),
+    _row("ghcr", "https://ghcr.io", "oci", "home-assistant/home-assistant", name="GitHub Packages",
          page="https://ghcr.io/{name}", pasted=(
              rf"lscr\.io/{_TAGGED}",       # which leads there
              rf"github\.com/{_PART}/[^/]+/pkgs/container/{_PART}{_REST}",
              rf"github\.com/(?:orgs|users)/{_PART}/packages/container/(?:package/)?{_PART}{_REST}")),
-    _row("git", "", "git", "https://git.kernel.org/pub/scm/git/git.git", "Git", page="{name}", auth=None,
-         form="the repository's address", pattern=r"https?://[^\s/?#@]+/[^\s?#]+"),
-    _row("gitea", "https://gitea.com", "forgejo", "gitea/tea", "Gitea.com"),
-    _row("github", "https://github.com", "github", "bottlepy/bottle", "GitHub"),
-    _row("github-npm", "https://npm.pkg.github.com", "npm", "@owner/package", "GitHub npm",
+    _row("git", "", "git", "https://git.kernel.org/pub/scm/git/git.git", name="Git", page="{name}",
+         auth=None, form="the repository's address", pattern=r"https?://[^\s/?#@]+/[^\s?#]+"),
+    _row("gitea", "https://gitea.com", "forgejo", "gitea/tea", name="Gitea.com"),
+    _row("github", "https://github.com", "github", "bottlepy/bottle", name="GitHub"),
+    _row("github-npm", "https://npm.pkg.github.com", "npm", "@owner/package", name="GitHub npm",
          page="https://github.com/{name}", token_from="GITHUB_TOKEN", form="@owner/package",
          normalise=lambda name: name if "/" not in name else f"@{name.lstrip('@')}",
          pasted=(rf"github\.com/{_PART}/[^/]+/pkgs/npm/{_PART}{_REST}",)),
-    _row("gitlab", "https://gitlab.com", "gitlab", "gitlab-org/gitlab-runner", "GitLab"),
-    _row("gnome-gitlab", "https://gitlab.gnome.org", "gitlab", "GNOME/gtk", "GNOME GitLab"),
-    _row("gnu-savannah", "https://git.savannah.gnu.org", "savannah", "bash", "GNU Savannah", pasted=(
+    _row("gitlab", "https://gitlab.com", "gitlab", "gitlab-org/gitlab-runner", name="GitLab"),
+    _row("gnome-gitlab", "https://gitlab.gnome.org", "gitlab", "GNOME/gtk", name="GNOME GitLab"),
+    _row("gnu-savannah", "https://git.savannah.gnu.org", "savannah", "bash", name="GNU Savannah", pasted=(
         r"(?:cgit\.)?(?:git\.)?(?:savannah|sv)\.(?:non)?gnu\.org/(?:git|cgit|r|gitweb)/(.+?)\.git" + _REST,
         rf"savannah\.(?:non)?gnu\.org/(?:projects|git)/{_PART}{_REST}",
         rf"(?:ftp\.)?gnu\.org/(?:gnu|software)/{_PART}{_REST}")),
-    _row("go", "https://proxy.golang.org", "goproxy", "golang.org/x/text", "Go",
+    _row("go", "https://proxy.golang.org", "goproxy", "golang.org/x/text", name="Go",
          page="https://pkg.go.dev/{name}?tab=versions", release_page="https://pkg.go.dev/{name}@{version}",
          pasted=(r"pkg\.go\.dev/([^@]+)(?:@.*)?",)),
-    _row("hackage", "https://hackage.haskell.org", "hackage", "pandoc", "Hackage"),
-    _row("haskell-gitlab", "https://gitlab.haskell.org", "gitlab", "ghc/ghc", "Haskell GitLab"),
-    _row("hex", "https://hex.pm", "hex", "plug", "Hex", pasted=(rf"hexdocs\.pm/{_PART}{_REST}",)),
+    _row("hackage", "https://hackage.haskell.org", "hackage", "pandoc", name="Hackage"),
+    _row("haskell-gitlab", "https://gitlab.haskell.org", "gitlab", "ghc/ghc", name="Haskell GitLab"),
+    _row("hex", "https://hex.pm", "hex", "plug", name="Hex", pasted=(rf"hexdocs\.pm/{_PART}{_REST}",)),
     # Its projects are in the registries that their names begin with; no token of ours is for those.
-    _row("image", "", "oci", "docker.n8n.io/n8nio/n8n", "Image registry", form="registry/image", auth=None,
+    _row("image", "", "oci", "docker.n8n.io/n8nio/n8n", name="Image registry", form="registry/image", auth=None,
          pattern=rf"(?!(?:[a-z0-9-]+\.)?docker\.io/){_REGISTRY}/{_IMAGE}(?:/{_IMAGE})*"),
-    _row("k8s", "https://registry.k8s.io", "oci", "kube-apiserver", "Kubernetes registry"),
-    _row("kde-gitlab", "https://invent.kde.org", "gitlab", "graphics/krita", "KDE Invent"),
-    _row("maven", "https://repo1.maven.org/maven2", "maven", "com.google.guava:guava", "Maven Central",
+    _row("k8s", "https://registry.k8s.io", "oci", "kube-apiserver", name="Kubernetes registry"),
+    _row("kde-gitlab", "https://invent.kde.org", "gitlab", "graphics/krita", name="KDE Invent"),
+    _row("maven", "https://repo1.maven.org/maven2", "maven", "com.google.guava:guava", name="Maven Central",
          page="https://central.sonatype.com/artifact/{path}/versions",
          release_page="https://central.sonatype.com/artifact/{path}/{version}", pasted=(
              rf"(?:central\.sonatype\.com|mvnrepository\.com|search\.maven\.org)/artifact/{_PARTS}{_REST}",)),
     _row("npm", "https://api.deps.dev", "depsdev", "@angular/core", form=DIALECTS["npm"].form,
          pattern=_PACKAGE, versions=SEMVER, pasted=(rf"(?:[\w-]+\.)?npmjs\.\w+/package/{_SCOPED}",)),
-    _row("nuget", "https://api.nuget.org", "nuget", "Newtonsoft.Json", "NuGet",
+    _row("nuget", "https://api.nuget.org", "nuget", "Newtonsoft.Json", name="NuGet",
          page="https://www.nuget.org/packages/{name}", release_page="{page}/{version}",
          pasted=(rf"nuget\.org/packages/{_PART}{_REST}",)),
-    _row("packagist", "https://repo.packagist.org", "packagist", "monolog/monolog", "Packagist",
+    _row("packagist", "https://repo.packagist.org", "packagist", "monolog/monolog", name="Packagist",
          page="https://packagist.org/packages/{name}", release_page="{page}#{version}",
          pasted=(rf"packagist\.org/packages/{_PARTS}{_REST}", rf"packagist\.org/feeds/package\.{_PARTS}\.rss")),
-    _row("pub", "https://pub.dev", "pub", "http", "pub.dev"),
-    _row("pypi", "https://api.deps.dev", "depsdev", "bottle", "PyPI",      # spelt as in the index itself
+    _row("pub", "https://pub.dev", "pub", "http", name="pub.dev"),
+    _row("pypi", "https://api.deps.dev", "depsdev", "bottle", name="PyPI",      # spelt as in the index itself
          pattern=DIALECTS["simple"].pattern, normalise=pep503, versions=PEP440,
          pasted=(rf"(?:pypi\.\w+/(?:project|simple|p|rss/project)|piwheels\.org/project)/{_PART}{_REST}",)),
-    _row("quay", "https://quay.io", "quay", "prometheus/prometheus", "Quay"),
-    _row("sourceforge", "https://sourceforge.net", "sourceforge", "sevenzip", "SourceForge", pasted=(
+    _row("quay", "https://quay.io", "quay", "prometheus/prometheus", name="Quay"),
+    _row("sourceforge", "https://sourceforge.net", "sourceforge", "sevenzip", name="SourceForge", pasted=(
         rf"(?:pr)?downloads\.sourceforge\.net/(?:project/)?{_PART}{_REST}",
         rf"(?!(?:(?:pr)?downloads|lists)\.)([a-z0-9-]+)\.(?:sourceforge|sf)\.(?:net|io){_REST}")),
     _row("sourcehut", "https://git.sr.ht", "sourcehut", "~sircmpwn/scdoc"),
-    _row("torproject-gitlab", "https://gitlab.torproject.org", "gitlab", "tpo/core/tor", "Tor GitLab"),
-    _row("videolan-gitlab", "https://code.videolan.org", "gitlab", "videolan/vlc", "VideoLAN GitLab"),
-    _row("xfce-gitlab", "https://gitlab.xfce.org", "gitlab", "xfce/xfce4-panel", "Xfce GitLab"),
-    _row("yarn", "https://registry.yarnpkg.com", "npm", "react", "Yarn",
+    _row("torproject-gitlab", "https://gitlab.torproject.org", "gitlab", "tpo/core/tor", name="Tor GitLab"),
+    _row("videolan-gitlab", "https://code.videolan.org", "gitlab", "videolan/vlc", name="VideoLAN GitLab"),
+    _row("xfce-gitlab", "https://gitlab.xfce.org", "gitlab", "xfce/xfce4-panel", name="Xfce GitLab"),
+    _row("yarn", "https://registry.yarnpkg.com", "npm", "react", name="Yarn",
          page="https://yarnpkg.com/package?name={segment}",
          pasted=(rf"(?:classic\.)?yarnpkg\.com/(?:[a-z]{{2}}/)?package/{_SCOPED}",)),
 ))
@@ -13032,6 +13239,7 @@ PROVIDERS = ProviderTable((row.id, row) for row in (
 def _problem_of_row(id_: str, speaks: str, site: str) -> str:
     """What is wrong with an operator's provider, such as the fragment that says how to read its address."""
     fragment = site.partition("#")[2]
+    has_pattern = "{version}" in fragment or fragment.startswith("header:")
     if speaks not in DIALECTS:
         return f"there is no dialect {speaks!r}; expected one of: {', '.join(sorted(DIALECTS))}"
     if speaks == "depsdev" and id_ not in _DEPSDEV_SYSTEMS:
@@ -13039,30 +13247,30 @@ def _problem_of_row(id_: str, speaks: str, site: str) -> str:
     if speaks == "json":
         unknown = [name for name in re.findall("(?:^|&)([^&=]+)", fragment) if name not in _FIELDS]
         return f"behind # stand {', '.join(_FIELDS)}, not {', '.join(unknown)}" if unknown else ""
-    other = {"page": "header:NAME", "feed": "nothing"}.get(speaks)
-    is_read = (
-        "{version}" in fragment
-        or fragment.startswith("header:")
-        or (speaks == "feed" and not fragment)
-    )
-    return (
-        f"behind # stands the text around {{version}}, or {other}" if other and not is_read else ""
-    )
+    if speaks == "page" and not has_pattern:
+        return "behind # stands the text around {version}, or header:NAME"
+    if speaks == "feed" and fragment and not has_pattern:
+        return "behind # stands the text around {version}, or nothing"
+    return ""
 
 
 def providers_with(
     rows: Iterable[tuple[str, str, str]], own: Iterable[Provider] = ()
 ) -> ProviderTable:
     """The built-in providers with the operator's added or moved, sorted by id. Raises SettingError.
-    A built-in one that is moved keeps its rules, unless it speaks another dialect now."""
+
+    A built-in one that is moved keeps its rules, unless it speaks another dialect now.
+    """
     table = dict(PROVIDERS) | {provider.id: provider for provider in own}
     for id_, speaks, site in rows:
-        if problem := _problem_of_row(id_, speaks, site):
+        problem = _problem_of_row(id_, speaks, site)
+        if problem:
             raise SettingError(f"--provider {id_}={speaks}:{site}: {problem}")
-        dialect, old = DIALECTS[speaks], table.get(id_) or Provider(id_, site, DIALECTS[speaks])
-        if old.dialect.read is not dialect.read:
-            old = Provider(id_, site, dialect, token_from=old.token_from, pasted=old.pasted)
-        table[id_] = dataclasses.replace(old, site=site, page="", release_page="")
+        dialect = DIALECTS[speaks]
+        moved = table.get(id_) or Provider(id_, site, dialect)
+        if moved.dialect.read is not dialect.read:
+            moved = Provider(id_, site, dialect, token_from=moved.token_from, pasted=moved.pasted)
+        table[id_] = dataclasses.replace(moved, site=site, page="", release_page="")
     return ProviderTable(sorted(table.items()))
 
 
@@ -13221,8 +13429,15 @@ def unknown_provider(id_: str) -> str:
     )
 
 
-def name_at(provider: Provider, text: str) -> tuple[str, str]:
-    """``(name, key)``: the name as the provider spells it, and what identifies it there. Raises Invalid."""
+class ProjectName(NamedTuple):
+    """What a project is called at its provider."""
+
+    name: str  # as the provider spells it
+    key: str  # what identifies it there: the same for all its names
+
+
+def name_at(provider: Provider, text: str) -> ProjectName:
+    """The name of a project that a text says. Raises Invalid."""
     dialect = provider.dialect
     name = dialect.normalise(re.sub(r"/+", "/", text.strip()).strip("/"))
     is_odd = len(name) > NAME_LIMIT or re.search(r"(?:^|/)\.{1,2}(?:/|$)", name)
@@ -13235,7 +13450,7 @@ def name_at(provider: Provider, text: str) -> tuple[str, str]:
                 f"{provider.id}, in at most {NAME_LIMIT} characters{example}",
             )
         )
-    return name, dialect.key(name)
+    return ProjectName(name, dialect.key(name))
 
 
 def project_named(
@@ -13243,7 +13458,7 @@ def project_named(
 ) -> tuple[Provider, str] | None:
     """``(provider, name)`` of a project; None without that provider, or if it has no such names."""
     with contextlib.suppress(Invalid, KeyError):
-        return providers[id_], name_at(providers[id_], name)[0]
+        return providers[id_], name_at(providers[id_], name).name
     return None
 
 
