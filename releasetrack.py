@@ -13599,6 +13599,8 @@ def _project_of_address(
 ) -> tuple[Provider, str] | None:
     """The project that an address itself is, where that tells whose: of a chart, a feed or a page."""
     address, _, fragment = text.partition("#")
+    if len(text) > 2 * NAME_LIMIT:
+        return None
     if fragment and _CHART_INDEX.fullmatch(address):
         return project_named(providers, "helm", text)
     if _FEED_ADDRESS.fullmatch(text) and (not fragment or "{version}" in fragment):
