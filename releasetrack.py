@@ -14738,16 +14738,15 @@ def _maps(document: Any) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
             waiting += [((*above, "-"), item) for item in reversed(value)]
 
 
-def _checkout(place: str, reference: str, names: Mapping[str, str] = {}, provider: str = "") -> Pin:
+def _checkout(
+    place: str, reference: str, names: Mapping[str, str] = {}, *, provider: str = ""
+) -> Pin:
     """What a tag or a commit of a repository pins. ``names``: versions of commits."""
     version = names.get(reference, reference)
-    is_tag = _RELEASE_TAG.fullmatch(version) and not re.fullmatch("[0-9a-f]{40,64}", version)
-    return Pin(
-        place,
-        version if is_tag else "",
-        provider=provider,
-        reason="" if is_tag or not version else _A_COMMIT,
-    )
+    is_commit = re.fullmatch("[0-9a-f]{40,64}", version)
+    if _RELEASE_TAG.fullmatch(version) and not is_commit:
+        return Pin(place, version, provider=provider)
+    return Pin(place, provider=provider, reason=_A_COMMIT if version else "")
 
 
 def _chart_pin(name: str, version: str, repository: str) -> Pin:
@@ -14757,7 +14756,7 @@ def _chart_pin(name: str, version: str, repository: str) -> Pin:
         return Pin(place, provider="image", **_pin_of_version(version.replace("+", "_")))
     if re.match(r"https?://", repository):
         return Pin(f"{repository.rstrip('/')}#{name}", provider="helm", **_pin_of_version(version))
-    return Pin(name, **{**_pin_of_version(version), "reason": _NO_REPOSITORY})
+    return Pin(name, **(_pin_of_version(version) | {"reason": _NO_REPOSITORY}))
 
 
 def _named_chart_pin(name: str, version: str, repository: str, names: Mapping[str, str]) -> Pin:
@@ -14767,25 +14766,34 @@ def _named_chart_pin(name: str, version: str, repository: str, names: Mapping[st
     return pin if address else dataclasses.replace(pin, repository=repository)
 
 
+def _add_flux_repository(names: dict[str, str], document: Any) -> None:
+    """Add the address of a HelmRepository by its name, and by namespace/name; "" by a name that two have."""
+    namespace, name = _texts(pick(dict, document, "metadata"), "namespace", "name")
+    address = pick(str, document, "spec", "url")
+    if name and address:
+        is_only = names.get(name, address) == address
+        names[name] = address if is_only else ""
+        names[f"{namespace}/{name}"] = address
+
+
 def _repositories_in(documents: Iterable[Any]) -> dict[str, str]:
-    """As ``chart_repositories``, of documents; "" of a name that two namespaces have."""
+    """As ``chart_repositories``, of documents."""
     names = dict[str, str]()
     for document in documents:
         if pick(str, document, "kind") == "HelmRepository":
-            namespace, name = _texts(pick(dict, document, "metadata"), "namespace", "name")
-            address = pick(str, document, "spec", "url")
-            if name and address:
-                is_only = names.get(name, address) == address
-                names |= {name: address if is_only else "", f"{namespace}/{name}": address}
-        for place in pick(list, document, "repositories"):  # of Helmfile
-            is_oci = "oci://" if pick(str, place, "oci") == "true" else ""
-            names[pick(str, place, "name")] = is_oci + pick(str, place, "url")
+            _add_flux_repository(names, document)
+        for repository in pick(list, document, "repositories"):  # of Helmfile
+            name, address = _texts(repository, "name", "url")
+            is_oci = pick(str, repository, "oci") == "true"
+            names[name] = f"oci://{address}" if is_oci else address
     return names
 
 
 def chart_repositories(text: str) -> dict[str, str]:
-    """The addresses of the repositories that a YAML text describes: by name, and by namespace/name where they
-    are of Flux. Raises ValueError."""
+    """The addresses of the repositories that a YAML text describes, by their names.
+
+    Those of Flux by namespace/name, too. Raises ValueError.
+    """
     return _repositories_in(_documents(text))
 
 
@@ -14793,18 +14801,22 @@ def with_repositories(pin: Pin, names: Mapping[str, str]) -> Pin:
     """A chart with the repository that another file describes; the pin where none does."""
     if not pin.repository:
         return pin
-    found = _named_chart_pin(pin.name, pin.version, pin.repository, names)
-    return pin if found.repository else found
+    chart = _named_chart_pin(pin.name, pin.version, pin.repository, names)
+    return pin if chart.repository else chart
+
+
+_MERGE_LIMIT = 10  # maps that are merged into one
 
 
 def _with_merged(value: Any) -> dict[str, Any]:
     """A map of YAML with what it merges by ``<<``; what is empty in it does not count."""
-    merged, places = dict[str, Any](), [value]
-    for place in itertools.islice(places, 10):
-        own = {key: value for key, value in merged.items() if value != ""}
+    merged = dict[str, Any]()
+    places = [value]
+    for place in itertools.islice(places, _MERGE_LIMIT):  # which grows meanwhile
+        own = {key: member for key, member in merged.items() if member != ""}
         merged = pick(dict, place) | own
-        others = pick(dict, place).get("<<")
-        places += others if isinstance(others, list) else [others]
+        bases = pick(dict, place).get("<<")
+        places += bases if isinstance(bases, list) else [bases]
     return merged
 
 
@@ -14836,7 +14848,8 @@ def _services(document: Any, env: Mapping[str, str]) -> Iterator[Pin]:
 def _quadlet(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """Containers of Podman: https://docs.podman.io/en/latest/markdown/podman-systemd.unit.5.html"""
     for section in re.split(r"^(?=\[)", text.replace("\\\n", " "), flags=re.MULTILINE):
-        images, words = list[str](), list[str]()
+        images = list[str]()
+        words = list[str]()
         for line in _lines(section):
             key, _, value = line.partition("=")
             if key.strip() == "Image":
@@ -14869,12 +14882,12 @@ def _replaced_images(own: Mapping[str, Any], env: Mapping[str, str]) -> Iterator
 def _image_of_values(key: str, own: Mapping[str, Any]) -> str:
     """The image that Helm's values name by its parts; "" where they name none."""
     registry, repository, tag, digest = _texts(own, "registry", "repository", "tag", "digest")
-    is_image = own.keys() & {"tag", "digest", "pullPolicy"} or (
-        key == "image" and "/" in repository
-    )
+    has_parts = not own.keys().isdisjoint(("tag", "digest", "pullPolicy"))
+    is_image = has_parts or (key == "image" and "/" in repository)
     if not repository or not is_image:
         return ""
-    return (registry and f"{registry}/") + _image_text(repository, tag, digest)
+    text = _image_text(repository, tag, digest)
+    return f"{registry}/{text}" if registry else text
 
 
 def _runs_images(path: tuple[str, ...], own: Mapping[str, Any]) -> bool:
@@ -14884,6 +14897,20 @@ def _runs_images(path: tuple[str, ...], own: Mapping[str, Any]) -> bool:
         return True
     is_pipeline = not key and any("script" in pick(dict, job) for job in own.values())
     return is_pipeline or not _PIPELINE_KEYS.isdisjoint(own)
+
+
+def _may_be_image(pin: Pin) -> bool:
+    """Whether a text is an image's reference, even if it has no version."""
+    return bool(pin.provider) or pin.reason == _NO_VERSION
+
+
+def _images_named_in(own: Mapping[str, Any], *, has_services: bool) -> Iterator[str]:
+    """The texts by which a map may name images. ``has_services``: what it calls services is a list of them."""
+    action = pick(str, own, "uses").partition("docker://")[2]
+    services = pick(list, own, "services") if has_services else []
+    for value in (own.get("image"), own.get("container"), action, *services):
+        if not pick(str, value, "image"):  # else it is a map of its own
+            yield pick(str, value) or pick(str, value, "name")
 
 
 def _image_pins(
@@ -14896,86 +14923,70 @@ def _image_pins(
     key = path[-1]
     if key == "machine":  # of CircleCI: the image of a virtual machine
         return
+    by_parts = _image_of_values(key, own)
+    if by_parts:
+        pin = _image_pin(by_parts, env)
+        if not (pin.version or pin.digest or pin.reason):
+            pin = dataclasses.replace(pin, reason=_NO_TAG)
+        if _may_be_image(pin):
+            yield pin
     is_sure = _runs_images(path, own)
-    if by_parts := _image_of_values(key, own):
-        image = _image_pin(by_parts, env)
-        is_named = image.version or image.digest or image.reason
-        yield from _if_image(image if is_named else dataclasses.replace(image, reason=_NO_TAG))
-    action = pick(str, own, "uses").partition("docker://")[2]
-    listed = pick(list, own, "services") if is_sure or key == "default" else []
-    for named in (own.get("image"), own.get("container"), action, *listed):
-        text = pick(str, named) or ("" if pick(str, named, "image") else pick(str, named, "name"))
-        if text and (is_sure or by_parts or (":" in text and key)):
-            yield from _if_image(_image_pin(text.removeprefix("docker://"), env))
+    for text in _images_named_in(own, has_services=is_sure or key == "default"):
+        has_tag = ":" in text and key
+        if text and (is_sure or by_parts or has_tag):
+            pin = _image_pin(text.removeprefix("docker://"), env)
+            if _may_be_image(pin):
+                yield pin
 
 
-def _if_image(pin: Pin) -> Iterator[Pin]:
-    if pin.provider or pin.reason == _NO_VERSION:
-        yield pin
-
-
-def _source_pins(
+def _released_chart_pin(
     path: tuple[str, ...], own: dict[str, Any], names: Mapping[str, str]
-) -> Iterator[Pin]:
-    """Charts and repositories from which Flux, Argo CD, Helm, pipelines and others take things. ``names``: of
-    repositories of charts their addresses, of commits their versions."""
-    if _SOURCE_KEYS.isdisjoint(own):
-        return
-    chart, place, repo, url, uses = _texts(own, "chart", "repoURL", "repo", "url", "uses")
-    listed_in = path[-2] if path[-1] == "-" else ""
-    if chart:
-        yield from _chart_pins(path, own, names)
-    elif place:  # of Argo CD
-        if _RELEASE_TAG.fullmatch(pick(str, own, "targetRevision")):
-            yield _checkout(place, own["targetRevision"])
-    elif listed_in in ("helmCharts", "dependencies"):
-        name, version, repository = _texts(own, "name", "version", "repository")
-        if name and (repository or repo):
-            yield _chart_pin(name, version, repository or repo)
-    elif "/" in repo and listed_in == "repos":  # of pre-commit
-        yield _checkout(repo, pick(str, own, "rev"), names)
-    elif url and path[-1] == "latest_version":
-        yield _argus_pin(path[-2], url, own)
-    elif url and path[-1] == "spec" and (reference := pick(dict, own, "ref")):
-        yield _flux_pin(url, reference)
-    elif "@" in uses and "docker://" not in uses:
-        action, _, version = uses.partition("@")
-        parts, provider = (5, "") if "://" in action else (2, "github")
-        yield _checkout("/".join(action.split("/")[:parts]), version, names, provider)
-
-
-def _chart_pins(
-    path: tuple[str, ...], own: dict[str, Any], names: Mapping[str, str]
-) -> Iterator[Pin]:
+) -> Pin | None:
     """The chart of a release of Helmfile or Flux, or of an application of Argo CD."""
-    chart, version, place = _texts(own, "chart", "version", "repoURL")
+    chart, version, address = _texts(own, "chart", "version", "repoURL")
     version = version or pick(str, own, "targetRevision")
     if path == ("", "", "releases", "-"):
         repository, _, name = chart.rpartition("/")
         if "://" in repository:
-            yield _chart_pin(name, version, repository)
-        elif chart[0] != ".":  # else it is in a folder
-            yield _named_chart_pin(name, version, repository, names)
-    elif place:
-        yield _chart_pin(chart, version, place)
-    elif path[-2:] == ("chart", "spec"):
-        namespace, repository = _texts(pick(dict, own, "sourceRef"), "namespace", "name")
-        named = f"{namespace}/{repository}" if namespace and repository else repository
-        yield _named_chart_pin(chart, version, named, names)
+            return _chart_pin(name, version, repository)
+        is_in_folder = chart.startswith(".")
+        return None if is_in_folder else _named_chart_pin(name, version, repository, names)
+    if address:
+        return _chart_pin(chart, version, address)
+    if path[-2:] == ("chart", "spec"):
+        namespace, name = _texts(pick(dict, own, "sourceRef"), "namespace", "name")
+        repository = f"{namespace}/{name}" if namespace and name else name
+        return _named_chart_pin(chart, version, repository, names)
+    return None
+
+
+def _argo_pin(own: Mapping[str, Any]) -> Pin | None:
+    """The repository of an application of Argo CD, if a tag of it is installed."""
+    address, revision = _texts(own, "repoURL", "targetRevision")
+    return _checkout(address, revision) if _RELEASE_TAG.fullmatch(revision) else None
+
+
+def _needed_chart_pin(own: Mapping[str, Any]) -> Pin | None:
+    """A chart that another one, or a Kustomization, needs."""
+    name, version, repository, repo = _texts(own, "name", "version", "repository", "repo")
+    address = repository or repo
+    return _chart_pin(name, version, address) if name and address else None
 
 
 def _flux_pin(url: str, reference: Mapping[str, Any]) -> Pin:
     """A source of Flux: https://fluxcd.io/flux/components/source/"""
-    named = _texts(reference, "tag", "semver", "commit", "branch")
-    version = next(filter(None, named), "")
+    references = _texts(reference, "tag", "semver", "commit", "branch")
+    version = next(filter(None, references), "")
     if not url.startswith("oci://"):
         return _checkout(url, version)
     return dataclasses.replace(_chart_pin("", version, url), digest=pick(str, reference, "digest"))
 
 
 def _argus_pin(service: str, url: str, own: Mapping[str, Any]) -> Pin:
-    """A service of Argus: https://release-argus.io/docs/config/service/  What it searches a page for says
-    nothing of versions, and is not used."""
+    """A service of Argus: https://release-argus.io/docs/config/service/
+
+    What it searches a page for says nothing of versions, and is not used.
+    """
     is_of_versions = pick(str, own, "type") == "github"
     patterns = [pick(str, own, "require", "regex_version")]
     searches = [pick(str, step, "regex") for step in pick(list, own, "url_commands")]
@@ -14998,35 +15009,93 @@ def _argus_pin(service: str, url: str, own: Mapping[str, Any]) -> Pin:
     )
 
 
+def _action_pin(uses: str, names: Mapping[str, str]) -> Pin:
+    """What a step of a pipeline uses: owner/repository/path@version, or an address of another server."""
+    action, _, version = uses.partition("@")
+    parts = action.split("/")
+    if "://" in action:
+        return _checkout("/".join(parts[:5]), version, names)
+    return _checkout("/".join(parts[:2]), version, names, provider="github")
+
+
+def _source_pin(path: tuple[str, ...], own: dict[str, Any], names: Mapping[str, str]) -> Pin | None:
+    """The chart or repository from which Flux, Argo CD, Helm, a pipeline or another tool takes things.
+
+    ``names``: of repositories of charts their addresses, of commits their versions.
+    """
+    if _SOURCE_KEYS.isdisjoint(own):
+        return None
+    chart, address, repo, url, uses = _texts(own, "chart", "repoURL", "repo", "url", "uses")
+    listed_in = path[-2] if path[-1] == "-" else ""
+    if chart:
+        return _released_chart_pin(path, own, names)
+    if address:
+        return _argo_pin(own)
+    if listed_in in ("helmCharts", "dependencies"):
+        return _needed_chart_pin(own)
+    if "/" in repo and listed_in == "repos":  # of pre-commit
+        return _checkout(repo, pick(str, own, "rev"), names)
+    if url and path[-1] == "latest_version":
+        return _argus_pin(path[-2], url, own)
+    reference = pick(dict, own, "ref")
+    if url and reference and path[-1] == "spec":
+        return _flux_pin(url, reference)
+    if "@" in uses and "docker://" not in uses:
+        return _action_pin(uses, names)
+    return None
+
+
+def _pins_of_maps(document: Any, env: Mapping[str, str], names: Mapping[str, str]) -> Iterator[Pin]:
+    """What the maps in a document name. ``names``: as of ``_source_pin``."""
+    for path, own in _maps(document):
+        yield from _image_pins(path, own, env)
+        source = _source_pin(path, own, names)
+        if source:
+            yield source
+
+
+_DIUN_KEYS = frozenset((
+    "name",
+    "regopt",
+    "watch_repo",
+    "notify_on",
+    "sort_tags",
+    "max_tags",
+    "include_tags",
+    "exclude_tags",
+    "hub_link",
+    "platform",
+    "metadata",
+))
+# A tag, a digest, or a registry.
+_MORE_THAN_A_NAME = re.compile(r":[^:]*(?:[0-9]|latest|stable|alpine)|@|^[^/.]*\.[^/]*/")
+
+
+def _may_be_of_diun(item: Any) -> bool:
+    """Whether an item has the keys and the name of an image of Diun's."""
+    if not isinstance(item, dict) or not item.keys() <= _DIUN_KEYS:
+        return False
+    name, platform, metadata = _texts(item, "name", "platform", "metadata")  # the last two are maps
+    return not platform and not metadata and bool(_IMAGE_PARTS.match(name))
+
+
 def _is_of_diun(items: Any) -> bool:
-    """Whether a list is one of images: https://crazymax.dev/diun/providers/file/  Lists of other things with
-    names have other keys, or no name with a tag, a digest or a registry."""
-    keys = {
-        "name",
-        "regopt",
-        "watch_repo",
-        "notify_on",
-        "sort_tags",
-        "max_tags",
-        "include_tags",
-        "exclude_tags",
-        "hub_link",
-        "platform",
-        "metadata",
-    }
-    has_version = re.compile(r":[^:]*(?:[0-9]|latest|stable|alpine)|@|^[^/.]*\.[^/]*/").search
-    return (
-        isinstance(items, list)
-        and all(
-            isinstance(one, dict)
-            and one.keys() <= keys
-            and not pick(str, one, "platform")
-            and not pick(str, one, "metadata")
-            and _IMAGE_PARTS.match(pick(str, one, "name"))
-            for one in items
-        )
-        and any(one.keys() > {"name"} or has_version(one["name"]) for one in items)
+    """Whether a list is one of images: https://crazymax.dev/diun/providers/file/
+
+    Lists of other things with names have other keys, or no name with a tag, a digest or a registry.
+    """
+    if not isinstance(items, list) or not all(map(_may_be_of_diun, items)):
+        return False
+    return any(item.keys() > {"name"} or _MORE_THAN_A_NAME.search(item["name"]) for item in items)
+
+
+def _diun_pin(image: Mapping[str, Any], env: Mapping[str, str]) -> Pin:
+    """An image of a list of Diun's, with its filters."""
+    options = _patterns(
+        [pick(str, pattern) for pattern in pick(list, image, "include_tags")],
+        [pick(str, pattern) for pattern in pick(list, image, "exclude_tags")],
     )
+    return dataclasses.replace(_image_pin(image["name"], env), options=options)
 
 
 def _yaml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
@@ -15036,47 +15105,52 @@ def _yaml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     for document in documents:
         if _is_of_diun(document):
             for image in document:
-                options = _patterns(
-                    [pick(str, pattern) for pattern in pick(list, image, "include_tags")],
-                    [pick(str, pattern) for pattern in pick(list, image, "exclude_tags")],
-                )
-                yield dataclasses.replace(_image_pin(image["name"], env), options=options)
+                yield _diun_pin(image, env)
         elif pick(dict, document, "services") and not {"steps", "pipeline"} & document.keys():
             yield from _services(document, env)
         else:
-            for path, own in _maps(document):
-                yield from (*_image_pins(path, own, env), *_source_pins(path, own, names))
+            yield from _pins_of_maps(document, env, names)
 
 
 def _compose(text: str, env: Mapping[str, str]) -> list[Pin]:
     """What a file called compose pins. Raises ValueError where it has no services that can be read."""
-    found = list(_yaml(text, env))
-    if (
-        not found
-        and re.search(r"\bimage:|[{\[]\s*\Z", text)
-        and not re.search(r"\b(?:build|extends):", text)
-    ):
+    pins = list(_yaml(text, env))
+    has_images = re.search(r"\bimage:|[{\[]\s*\Z", text)
+    has_others = re.search(r"\b(?:build|extends):", text)
+    if not pins and has_images and not has_others:
         raise ValueError("has no service with an image; is its YAML broken?")
-    return found
+    return pins
+
+
+def _galaxy_pin(entry: Any, *, is_collection: bool) -> Pin | None:
+    """A collection or a role: its name, an address, or a map with one of them."""
+    written = pick(str, entry) or pick(str, entry, "src") or pick(str, entry, "name")
+    is_git = re.search("://|^git@", written)
+    name, _, version = written.partition("," if is_git else ":")
+    version = pick(str, entry, "version") or version
+    if is_git:
+        return _checkout(name.removeprefix("git+").partition("#")[0], version)
+    if not name:
+        return None
+    if is_collection:
+        return Pin(name, provider="galaxy", **_pin_of_version(version))
+    return Pin(name, version, reason="no provider for roles of Ansible Galaxy")
 
 
 def _galaxy(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """https://docs.ansible.com/ansible/latest/galaxy/user_guide.html  Also the charts of Helm 2."""
-    for keys, document in itertools.product((("collections",), ("roles",), ()), _documents(text)):
-        for one in pick(list, document, *keys):
-            written = pick(str, one) or pick(str, one, "src") or pick(str, one, "name")
-            is_git = re.search("://|^git@", written)
-            name, _, version = written.partition("," if is_git else ":")
-            version = pick(str, one, "version") or version
-            if is_git:
-                yield _checkout(name.removeprefix("git+").partition("#")[0], version)
-            elif name:
-                yield (
-                    Pin(name, provider="galaxy", **_pin_of_version(version))
-                    if keys[:1] == ("collections",)
-                    else Pin(name, version, reason="no provider for roles of Ansible Galaxy")
-                )
-    yield from _yaml(text, env) if re.search("^dependencies:", text, re.MULTILINE) else ()
+    documents = _documents(text)
+    entries = list[tuple[Any, bool]]()
+    for keys in (("collections",), ("roles",), ()):  # without a key: a list of roles
+        is_collection = keys == ("collections",)
+        for document in documents:
+            entries += [(entry, is_collection) for entry in pick(list, document, *keys)]
+    for entry, is_collection in entries:
+        pin = _galaxy_pin(entry, is_collection=is_collection)
+        if pin:
+            yield pin
+    if re.search("^dependencies:", text, re.MULTILINE):
+        yield from _yaml(text, env)
 
 
 def _pnpm(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
@@ -16306,9 +16380,9 @@ def _pins_of_kubernetes(objects: Objects) -> Iterator[Pin | None]:
     for pod in pods:
         if pick(str, pod, "status", "phase") == "Running":
             yield from _pins_of_pod(pod)
-    for about in objects if not pods else ():
-        for path, own in _maps(about):
-            yield from (*_image_pins(path, own, {}), *_source_pins(path, own, {}))
+    if not pods:
+        for about in objects:
+            yield from _pins_of_maps(about, {}, {})
 
 
 def _pins_of_pod(pod: dict[str, Any]) -> Iterator[Pin | None]:
