@@ -15181,33 +15181,47 @@ def _pnpm(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
                 )
 
 
+# FROM --platform=x image AS stage
 _STAGE = re.compile(r"FROM\s+(?:--\S+\s+)*[\"']?([^\s\"']+)[\"']?(?:\s+AS\s+(\S+))?", re.IGNORECASE)
+# COPY --from=image, RUN --mount=type=bind,from=image
 _COPIED = re.compile(
     r"(?:(?:COPY|ADD)\s.*?--from=|RUN(?:\s+--\S+)*?\s+--mount=(?:\S*?,)?from=)([^\s,]+)",
     re.IGNORECASE,
 )
 
 
-def _dockerfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """https://docs.docker.com/reference/dockerfile/"""
-    arguments, stages, until = dict[str, str](), {"scratch"}, ""
+def _instructions(text: str) -> Iterator[str]:
+    """The instructions of a Dockerfile, a line each, without here-documents, which may hold anything."""
+    end_word = ""  # of the here-document that a line is in
     for line in map(str.strip, _lines(re.sub(r"\\\n(?:[ \t]*#.*\n)*", " ", text))):
-        if until:  # a here-document may hold anything
-            until = "" if line == until else until
-        elif stage := _STAGE.match(line):
-            if _with_variables(stage[1], arguments).text.lower() not in stages:
-                yield _image_pin(stage[1], arguments, stage[2] or "")
-            stages.add((stage[2] or "").lower())
+        if end_word:
+            if line == end_word:
+                end_word = ""
+            continue
+        yield line
+        if begin := re.match(r"(?:RUN|COPY|ADD)\s.*<<-?[\"']?(\w+)", line, re.IGNORECASE):
+            end_word = begin[1]
+
+
+def _dockerfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """https://docs.docker.com/reference/dockerfile/  An image that is a stage of the file is none."""
+    arguments = dict[str, str]()  # those above the first stage, which FROM may name
+    stages = {"scratch"}
+    is_in_stage = False
+    for line in _instructions(text):
+        if stage := _STAGE.match(line):
+            image, stage_name = stage[1], stage[2] or ""
+            if _with_variables(image, arguments).text.lower() not in stages:
+                yield _image_pin(image, arguments, stage_name)
+            stages.add(stage_name.lower())
+            is_in_stage = True
         elif copied := _COPIED.match(line):
-            if copied[1].lower() not in stages and not copied[1].isdigit():
+            is_number = copied[1].isdigit()  # of a stage
+            if not is_number and copied[1].lower() not in stages:
                 yield _image_pin(copied[1], arguments)
-        elif re.match(r"ARG\s", line, re.IGNORECASE) and len(stages) == 1:
+        elif not is_in_stage and re.match(r"ARG\s", line, re.IGNORECASE):
             for name, value in re.findall(r"""\b([A-Za-z_]\w*)=("[^"]*"|'[^']*'|\S*)""", line):
                 arguments[name] = _with_variables(value.strip("\"'"), arguments).text
-        if not until and (
-            here := re.match(r"(?:RUN|COPY|ADD)\s.*<<-?[\"']?(\w+)", line, re.IGNORECASE)
-        ):
-            until = here[1]
 
 
 _PIN = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\]\s*)?===?\s*([^\s;,*]+)\s*(?:[;#-].*)?")
@@ -15233,60 +15247,83 @@ _PYTHON_FILE = re.compile(
 def _pin_of_reference(address: str, reference: str, name: str) -> Pin:
     """What is of a tag of a repository, or of what else its reference names."""
     tag = reference.removeprefix("refs/tags/")
-    is_commit = re.fullmatch("[0-9a-f]{7,64}", tag) and not re.fullmatch("[0-9]{8}", tag)
+    is_date = re.fullmatch("[0-9]{8}", tag)
+    is_commit = re.fullmatch("[0-9a-f]{7,64}", tag) and not is_date
     if is_commit or not _RELEASE_TAG.fullmatch(tag):
         return Pin(name or address, reason=_A_COMMIT)
     return Pin(address, tag, service=name)
 
 
+def _pin_of_python_file(address: str, name: str) -> Pin:
+    """What pip downloads from an address: a tag of a forge, or a file of a version."""
+    path = unquote(urlsplit(address).path)
+    if tag := _TAG_IN_ADDRESS.search(path):
+        return _pin_of_reference(address, tag[1], name)
+    if file := _PYTHON_FILE.fullmatch(path.rpartition("/")[2]):
+        project, version = file[1] or file[3], file[2] or file[4]
+        if not name or pep503(name) == pep503(project):
+            return Pin(name or project, version, provider="pypi")
+    return Pin(name or address, reason="its address tells no version")
+
+
 def _pin_at(name: str, text: str) -> Pin:
-    """What pip installs from an address, by the version that this tells. What it is called where the address
-    is of another project, such as its repository, is its ``service``."""
-    address, _, fragment = text.partition("#")
-    called = (
-        name or (urllib.parse.parse_qs(fragment[:2000]).get("egg") or [""])[0].partition("[")[0]
-    )
-    address = re.sub(r"(?<=://)[^/?@]*@", "", address)  # a password is shown to nobody
+    """What pip installs from an address, by the version that this tells.
+
+    What it is called where the address is of another project, such as its repository, is its ``service``.
+    """
+    with_password, _, fragment = text.partition("#")
+    address = re.sub(r"(?<=://)[^/?@]*@", "", with_password)  # which is shown to nobody
+    if not name:
+        egg = urllib.parse.parse_qs(fragment[:2000]).get("egg", [""])[0]
+        name = egg.partition("[")[0]
     system, _, place = address.partition("+")
     if re.match(r"(?:\w+\+)?file:", address):
-        return Pin(called or address, reason=_IN_A_FOLDER)
+        return Pin(name or address, reason=_IN_A_FOLDER)
     if system == "git":
         repository, _, reference = place.partition("@")
         repository = re.sub("^(?:ssh|git)://", "https://", repository)
-        return _pin_of_reference(f"git+{repository}", unquote(reference), called)
+        return _pin_of_reference(f"git+{repository}", unquote(reference), name)
     if place:
-        return Pin(called or address, reason=f"no provider reads repositories of {system}")
-    path = unquote(urlsplit(address).path)
-    if tag := _TAG_IN_ADDRESS.search(path):
-        return _pin_of_reference(address, tag[1], called)
-    if file := _PYTHON_FILE.fullmatch(path.rpartition("/")[2]):
-        project, version = file[1] or file[3], file[2] or file[4]
-        if not called or pep503(called) == pep503(project):
-            return Pin(called or project, version, provider="pypi")
-    return Pin(called or address, reason="its address tells no version")
+        return Pin(name or address, reason=f"no provider reads repositories of {system}")
+    return _pin_of_python_file(address, name)
+
+
+class _Requirement(NamedTuple):
+    """An entry of a requirements file that says what is installed."""
+
+    name: str  # in lower case; "" of an address alone
+    pin: Pin
+    text: str  # with the lines that follow, which may say what needs it
+
+
+def _requirement(text: str) -> _Requirement | None:
+    """The requirement of an entry; None where it does not say what is installed."""
+    line = text.partition("\n")[0][:_WIDTH_LIMIT]
+    if exact := _PIN.fullmatch(line):
+        return _Requirement(exact[1].lower(), Pin(exact[1], exact[2], provider="pypi"), text)
+    if placed := _PIN_AT.fullmatch(line):
+        name = placed[1] or ""
+        return _Requirement(name.lower(), _pin_at(name, placed[2]), text)
+    return None
 
 
 def _requirements(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """https://pip.pypa.io/en/stable/reference/requirements-file-format/  Only == and an address tell what is
-    installed. Comments of pip-compile and uv, such as "# via flask", say what needs it: other packages, or a
-    file."""
+    """https://pip.pypa.io/en/stable/reference/requirements-file-format/
+
+    Only == and an address tell what is installed. Comments of pip-compile and uv, such as "# via flask", say
+    what needs it: other packages, or a file.
+    """
     entries = re.findall(
         r"^[^\s#][^\n]*(?:\n[ \t]+[^\n]*)*", text.replace("\\\n", " "), re.MULTILINE
     )
-    pins, names = list[tuple[Pin, str]](), set[str]()
-    for entry in entries:
-        line = entry.partition("\n")[0][:_WIDTH_LIMIT]
-        if exact := _PIN.fullmatch(line):
-            names.add(exact[1].lower())
-            pins.append((Pin(exact[1], exact[2], provider="pypi"), entry))
-        elif placed := _PIN_AT.fullmatch(line):
-            names.add((placed[1] or "").lower())
-            pins.append((_pin_at(placed[1] or "", placed[2]), entry))
-    for pin, entry in pins:
-        _, _, comment = entry.partition("# via")
-        needed_by = {part.split()[0].lower() for part in re.split(r"[#,]", comment) if part.strip()}
+    requirements = list(filter(None, map(_requirement, entries)))
+    names = {requirement.name for requirement in requirements}
+    for requirement in requirements:
+        _, _, comment = requirement.text.partition("# via")
+        parts = [part.split() for part in re.split(r"[#,]", comment)]
+        needed_by = {words[0].lower() for words in parts if words}
         is_direct = not needed_by or not names >= needed_by
-        yield dataclasses.replace(pin, is_direct=is_direct)
+        yield dataclasses.replace(requirement.pin, is_direct=is_direct)
     for name, version in _PIN_HERE.findall(text):
         yield Pin(name, version, reason=_IN_A_FOLDER)
 
@@ -15299,30 +15336,34 @@ _BREW_MARK = (
 )
 
 
+def _first_cask(rows: Sequence[Sequence[str]]) -> int:
+    """The number of the first row that is a cask's: the order of the names begins again there.
+
+    Only casks have builds behind a comma.
+    """
+    for number, (before, row) in enumerate(itertools.pairwise(rows), 1):
+        if row[0] < before[0]:
+            return number
+    has_builds = any("," in " ".join(row[1:]) for row in rows)
+    return 0 if has_builds else len(rows)
+
+
 def _brew(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """Of ``brew list --versions``: formulas and then casks, each in the order of their names:
-    https://docs.brew.sh/Manpage  A formula's revision, such as the 1 of 3.12.7_1, is Homebrew's own."""
+    """Of ``brew list --versions``: formulas and then casks, each in the order of their names.
+
+    https://docs.brew.sh/Manpage  A formula's revision, such as the 1 of 3.12.7_1, is Homebrew's own.
+    """
     rows = [line.split() for line in _lines(text)]
     first_cask = _first_cask(rows)
     for number, (name, *versions) in enumerate(rows):
         is_cask = number >= first_cask
         provider = "homebrew-cask" if is_cask else "homebrew"
         for version in versions:
-            if version[:4] == "HEAD" or version == "latest":
+            if version == "latest" or version.startswith("HEAD"):
                 yield Pin(name, provider=provider, reason=_A_COMMIT)
             else:
                 plain = version if is_cask else re.sub("_[0-9]+$", "", version)
                 yield Pin(name, plain, provider=provider)
-
-
-def _first_cask(rows: Sequence[Sequence[str]]) -> int:
-    """The number of the first row that is a cask's: the order of the names begins again there. Only casks
-    have builds behind a comma."""
-    for number, (before, row) in enumerate(itertools.pairwise(rows), 1):
-        if row[0] < before[0]:
-            return number
-    has_builds = any("," in version for row in rows for version in row[1:])
-    return 0 if has_builds else len(rows)
 
 
 def _origin(package: Mapping[str, Any], default: str) -> tuple[str, str]:
