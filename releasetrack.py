@@ -14328,7 +14328,7 @@ def _image_pin(text: str, env: Mapping[str, str], service: str = "") -> Pin:
     parts = _IMAGE_PARTS.fullmatch(filled.strip())
     if not parts:
         return Pin(text, service=service, reason=reason or "not an image's name")
-    name, tag, digest = (part or "" for part in parts.groups())
+    name, tag, digest = parts.groups("")
     pinned = f"{tag}@{digest}" if digest else tag
     is_unfit = _PLACEHOLDER.search(tag) or not _IMAGE_REST.fullmatch(pinned)
     if is_unfit and not unset:
@@ -14376,8 +14376,8 @@ def _purl_pin(
     if not purl:  # an SBOM that has the name only
         reason = "has no package URL (purl)"
         return Pin(name, version, is_direct=is_direct is not False, reason=reason)
-    any_case_type, path, pinned, query, subpath = (part or "" for part in purl.groups())
-    type_ = any_case_type.lower()
+    type_, path, pinned, query, subpath = purl.groups("")
+    type_ = type_.lower()
     qualifiers = dict(urllib.parse.parse_qsl(query[:2000]))
     digest = ""
     version = unquote(pinned) or version
@@ -15153,32 +15153,27 @@ def _galaxy(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
         yield from _yaml(text, env)
 
 
+# Keys of the parts of pnpm-lock.yaml: a package with its version, such as /a@1.2.3(b@4), and what is needed.
+_PNPM_PACKAGE = re.compile(r"^  (?! )['\"]?/?([^\s'\"]+?)['\"]?:", re.MULTILINE)
+_PNPM_NEEDED = re.compile(
+    r"^  +['\"]?([^\s'\":]+)['\"]?:(?:\n +specifier: [^\n]*\n +version:)? ([^\s_(]+)", re.MULTILINE
+)
+
+
 def _pnpm(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """pnpm-lock.yaml of the versions 5 to 9; from pnpm 11 on a document before it has pnpm itself."""
     for document in text.split("\n---\n"):
-        needed, _, packages = document.partition("\npackages:\n")
-        packages, pattern = (
-            packages.partition("\nsnapshots:")[0],
-            r"^  (?! )['\"]?/?([^\s'\"]+?)['\"]?:",
-        )
-        direct = set(
-            re.findall(
-                r"(?m)^  +['\"]?([^\s'\":]+)['\"]?:(?:\n +specifier: [^\n]*\n +version:)? ([^\s_(]+)",
-                needed,
-            )
-        )
+        needed, _, below = document.partition("\npackages:\n")
+        packages = below.partition("\nsnapshots:")[0]
+        direct = set(_PNPM_NEEDED.findall(needed))
         aliases = {version.lstrip("/") for _, version in direct}
-        for key in re.findall(pattern, packages, re.MULTILINE):
+        for key in _PNPM_PACKAGE.findall(packages):
             match = re.fullmatch(r"(@[^/]+/[^/@]+|[^/@]+)[@/]([^_()/:]+)(?:[_(].*)?", key)
-            if match and match[2] not in ("file", "link"):
-                yield Pin(
-                    match[1],
-                    match[2],
-                    provider="npm",
-                    is_direct=not direct
-                    or (match[1], match[2]) in direct
-                    or f"{match[1]}@{match[2]}" in aliases,
-                )
+            if not match or match[2] in ("file", "link"):
+                continue
+            name, version = match[1], match[2]
+            is_named = (name, version) in direct or f"{name}@{version}" in aliases
+            yield Pin(name, version, provider="npm", is_direct=is_named or not direct)
 
 
 # FROM --platform=x image AS stage
@@ -15366,61 +15361,83 @@ def _brew(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
                 yield Pin(name, plain, provider=provider)
 
 
-def _origin(package: Mapping[str, Any], default: str) -> tuple[str, str]:
-    """``(kind, address)`` of where a package of a lock file is from."""
+class _Origin(NamedTuple):
+    """Where a package of a lock file is from."""
+
+    kind: str  # such as "registry", "git" or "editable"
+    address: str  # or a folder
+
+
+def _origin(package: Mapping[str, Any], default: str) -> _Origin:
+    """The origin of a package, which each kind of lock file says in its own way. ``default``: its kind."""
     for key in ("directory", "archive"):  # of pylock.toml
         if key in package:
             default = key
             break
     for key in ("git", "url", "path"):  # of pdm.lock
-        if place := pick(str, package, key):
-            return key, place
+        address = pick(str, package, key)
+        if address:
+            return _Origin(key, address)
     source = package.get("source") or package.get("vcs") or default
-    if not isinstance(source, dict):  # of Cargo
-        return str(source).partition("+")[::2]
+    if not isinstance(source, dict):  # of Cargo: registry+https://...
+        kind, _, address = str(source).partition("+")
+        return _Origin(kind, address)
     kind = pick(str, source, "type") or next(iter(source), default)
-    return kind, pick(str, source, "url") or pick(str, source, kind)
+    return _Origin(kind, pick(str, source, "url") or pick(str, source, kind))
 
 
-def _locked(provider: str, default: str = "registry") -> Reader:
-    """A reader of ``[[package]]`` tables, of ``[[packages]]`` in PEP 751. What the packages of the folder
-    itself need is direct; without such packages the file cannot tell."""
+class _LockedPackage(NamedTuple):
+    """A table of a lock file, and the package's origin."""
 
-    def read(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-        lock = _toml(text)
-        found = [
-            (one, *_origin(one, default))
-            for key in ("package", "packages")
-            for one in pick(list, lock, key)
-            if isinstance(one, dict)
-        ]
-        own = [one for one, kind, _ in found if kind in ("virtual", "editable", "directory")]
-        direct = {
-            pick(str, needed, "name")
-            for one in own
-            for _, needed in _maps(one)
-            if needed is not one
-        }
-        direct |= {
-            pick(str, other).split(" ")[0]
-            for one in own
-            for other in pick(list, one, "dependencies")
-        }
-        direct -= {""}
-        for one, kind, place in found:
-            name, is_there = pick(str, one, "name"), kind in ("registry", "sparse", "legacy")
-            if name and one not in own:
-                place = re.split(r"[?#]", place)[0] if kind == "git" else ""
-                yield Pin(
-                    place or name,
-                    pick(str, one, "version"),
-                    provider=provider if is_there else "",
-                    is_direct=not direct or name in direct,
-                    alias="" if direct else name,
-                    reason="" if is_there or place else "from no registry",
-                )
+    table: dict[str, Any]
+    origin: _Origin
 
-    return read
+    @property
+    def is_of_folder(self) -> bool:
+        """Whether it is a project of the folder itself, not one that it needs."""
+        return self.origin.kind in ("virtual", "editable", "directory")
+
+
+def _names_needed_by(table: dict[str, Any]) -> set[str]:
+    """What a package of a lock file needs: in tables that have names, or as "name version" in a list."""
+    names = {pick(str, inner, "name") for _, inner in _maps(table) if inner is not table}
+    names |= {pick(str, text).split(" ")[0] for text in pick(list, table, "dependencies")}
+    return names - {""}
+
+
+def _locked(
+    text: str, env: Mapping[str, str], *, provider: str, default: str = "registry"
+) -> Iterator[Pin]:
+    """What tables of packages pin: ``[[package]]``, or ``[[packages]]`` in PEP 751.
+
+    What the projects of the folder itself need is direct; without such projects the file cannot tell.
+    """
+    lock = _toml(text)
+    tables = [*pick(list, lock, "package"), *pick(list, lock, "packages")]
+    packages = [
+        _LockedPackage(table, _origin(table, default))
+        for table in tables
+        if isinstance(table, dict)
+    ]
+    direct = set[str]()
+    for package in packages:
+        if package.is_of_folder:
+            direct |= _names_needed_by(package.table)
+    for package in packages:
+        name, version = _texts(package.table, "name", "version")
+        if not name or package.is_of_folder:
+            continue
+        kind, address = package.origin
+        repository = re.split(r"[?#]", address)[0] if kind == "git" else ""
+        is_registered = kind in ("registry", "sparse", "legacy")
+        yield Pin(
+            repository or name,
+            version,
+            provider=provider if is_registered else "",
+            is_direct=not direct or name in direct,
+            alias="" if direct else name,
+            reason="" if is_registered or repository else "from no registry",
+        )
 
 
 # Our providers of what nvchecker calls a source, if by another name.
@@ -15549,66 +15566,85 @@ def _tools(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
                 yield _tool_pin(tool, word)
 
 
-def _go_mod(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """https://go.dev/ref/mod#go-mod-file"""
-    block, required, replaced = "", list[tuple[str, str, bool]](), dict[str, list[str]]()
+class _RequiredModule(NamedTuple):
+    """A directive of a go.mod that requires a module."""
+
+    path: str
+    version: str
+    is_direct: bool
+
+
+def _go_directives(text: str) -> Iterator[tuple[list[str], str]]:
+    """The words and the comment of each directive of a go.mod; those of a block begin with its word."""
+    block = list[str]()
     for line in _lines(text):
         code, _, comment = line.partition("//")
-        words = ([block] if block else []) + code.replace('"', "").split()
-        if words[-1:] in (["("], [")"]):
-            block = words[0] if words[-1] == "(" else ""
-        elif words[:1] == ["require"] and len(words) == 3:
-            required.append((words[1], words[2], comment.strip() != "indirect"))
+        words = block + code.replace('"', "").split()
+        if words[-1:] == ["("]:
+            block = words[:1]
+        elif words[-1:] == [")"]:
+            block = []
+        else:
+            yield words, comment.strip()
+
+
+def _go_mod(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """https://go.dev/ref/mod#go-mod-file"""
+    required = list[_RequiredModule]()
+    replacements = dict[str, list[str]]()
+    for words, comment in _go_directives(text):
+        if words[:1] == ["require"] and len(words) == 3:
+            required.append(_RequiredModule(words[1], words[2], comment != "indirect"))
         elif words[:1] == ["replace"] and "=>" in words:
-            replaced[" ".join(words[1 : words.index("=>")])] = words[words.index("=>") + 1 :]
-    for module, version, is_direct in required:
-        now = replaced.get(f"{module} {version}") or replaced.get(module) or [module, version]
-        if len(now) == 2:  # else it is a folder
-            yield Pin(now[0], now[1], is_direct=is_direct, provider="go")
+            arrow = words.index("=>")
+            replacements[" ".join(words[1:arrow])] = words[arrow + 1 :]
+    for module in required:
+        target = replacements.get(f"{module.path} {module.version}")
+        target = target or replacements.get(module.path) or [module.path, module.version]
+        if len(target) == 2:  # else it is a folder
+            path, version = target
+            yield Pin(path, version, is_direct=module.is_direct, provider="go")
 
 
 def _gemfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """Gemfile.lock: four blanks before a gem, six before what that requires; platforms follow a hyphen."""
     blocks = [block.strip("\n") for block in text.split("\n\n")]
-    direct = {
-        name
-        for block in blocks
-        if block.startswith("DEPENDENCIES\n")
-        for name in re.findall(r"^  ([^\s!]+)", block, re.MULTILINE)
-    }
+    direct = set[str]()
+    for block in blocks:
+        if block.startswith("DEPENDENCIES\n"):
+            direct.update(re.findall(r"^  ([^\s!]+)", block, re.MULTILINE))
     for block in blocks:
         remote = re.match(r"GIT\n  remote: (\S+)", block)
+        if not remote and not block.startswith("GEM\n"):
+            continue
         for name, version in re.findall(
             r"^ {4}(\S+) \(([^\s()-]+)(?:-[^\s()]*)?\)$", block, re.MULTILINE
         ):
-            if remote or block.startswith("GEM\n"):
-                yield Pin(
-                    remote[1] if remote else name,
-                    version,
-                    is_direct=not direct or name in direct,
-                    provider="" if remote else "gems",
-                )
+            is_direct = not direct or name in direct
+            if remote:
+                yield Pin(remote[1], version, is_direct=is_direct)
+            else:
+                yield Pin(name, version, is_direct=is_direct, provider="gems")
 
 
 def _yarn(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """yarn.lock of version 1 and of Berry, whose workspaces tell what is direct."""
     blocks = [block.strip("\n").partition("\n") for block in text.split("\n\n")]
-    direct = {
-        name
-        for key, _, body in blocks
-        if "@workspace:" in key
-        for name in re.findall(r'^ {4}"?(@?[^@"\s:]+)"?:', body, re.MULTILINE)
-    }
+    direct = set[str]()
+    for key, _, body in blocks:
+        if "@workspace:" in key:
+            direct.update(re.findall(r'^ {4}"?(@?[^@"\s:]+)"?:', body, re.MULTILINE))
     for key, _, body in blocks:
         named = re.match(r'"?(@?[^@"\s]+)@(?:npm:(?:(@?[^@"\s]+)@)?)?[^:/@"\n]*(?:[",]|:$)', key)
         version = re.match(r' {2}version:? "?([^"\s]+)', body)
         if named and version:  # else from a folder, a patch or a repository
+            name_here, name = named[1], named[2] or named[1]
             yield Pin(
-                named[2] or named[1],
+                name,
                 version[1],
                 provider="npm",
-                alias="" if direct else named[1],
-                is_direct=not direct or named[1] in direct,
+                alias="" if direct else name_here,
+                is_direct=not direct or name_here in direct,
             )
 
 
@@ -15655,121 +15691,163 @@ def _opml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
 _NPM_KINDS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
 
 
+_NPM_FOLDER = (
+    "node_modules/"  # in which packages are installed; within another one's, what that needs
+)
+
+
+def _names_in_manifests(manifests: Iterable[Any]) -> set[str]:
+    """What the projects of some ``package.json`` need."""
+    names = set[str]()
+    for manifest in manifests:
+        for kind in _NPM_KINDS:
+            names |= pick(dict, manifest, kind).keys()
+    return names
+
+
+def _npm_lock_pin(name: str, about: Any, *, is_direct: bool, alias: str = "") -> Pin | None:
+    """What an entry of package-lock.json pins; None if it is in a folder."""
+    version, resolved = _texts(about, "version", "resolved")
+    match = re.fullmatch(r"(?:npm:(@?[^@]+)@)?([^:]+)", version)  # npm:real-name@1.2.3
+    source = resolved if match else version
+    if source.startswith("git"):  # its version is of package.json, and may be none of a tag
+        address = source.partition("#")[0].replace("github:", "https://github.com/", 1)
+        return Pin(address, match[2] if match else "", is_direct=is_direct)
+    if not match or resolved.startswith("file:"):
+        return None
+    real_name = match[1] or pick(str, about, "name") or name
+    return Pin(real_name, match[2], provider="npm", is_direct=is_direct, alias=alias)
+
+
+def _npm_packages(packages: Mapping[str, Any]) -> Iterator[Pin | None]:
+    """Of the versions 2 and 3: entries by their folders. What the project and its workspaces need is direct."""
+    own = [about for path, about in packages.items() if _NPM_FOLDER not in path]
+    direct = _names_in_manifests(own)
+    for path, about in packages.items():
+        if _NPM_FOLDER in path:
+            name = path.rpartition(_NPM_FOLDER)[2]
+            is_top = path.count(_NPM_FOLDER) == 1
+            is_direct = is_top and (not direct or name in direct)
+            yield _npm_lock_pin(name, about, is_direct=is_direct)
+
+
 def _npm_lock(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """package-lock.json: https://docs.npmjs.com/cli/configuring-npm/package-lock-json"""
     lock = _json(text)
     packages = pick(dict, lock, "packages")
-    direct = {
-        name
-        for path, about in packages.items()
-        if "node_modules/" not in path
-        for kind in _NPM_KINDS
-        for name in pick(dict, about, kind)
-    }  # of the project itself, and of workspaces
-    found = [
-        (path.count("node_modules/") == 1, path.rpartition("node_modules/")[2], about)
-        for path, about in packages.items()
-        if "node_modules/" in path
-    ]
-    found += [
-        (path[:2] == ("", ""), path[-1], about)
-        for path, about in _maps(lock)
-        if path[-2] == "dependencies" and not packages
-    ]  # version 1 nests them
-    for is_top, name, about in found:
-        version, resolved = pick(str, about, "version"), pick(str, about, "resolved")
-        alias = re.fullmatch(r"(?:npm:(@?[^@]+)@)?([^:]+)", version)
-        is_direct, source = (
-            is_top and (not direct or name in direct),
-            resolved if alias else version,
+    yield from filter(None, _npm_packages(packages))
+    if packages:
+        return
+    for path, about in _maps(lock):  # version 1 nests them
+        if path[-2] == "dependencies":
+            name, is_top = path[-1], path[:2] == ("", "")
+            pin = _npm_lock_pin(name, about, is_direct=is_top, alias=name)
+            if pin:
+                yield pin
+
+
+class _Sections(Value):
+    """A reader of sections of packages, such as ``{"packages": [{"name": "a", "version": "1"}]}``."""
+
+    provider: str
+    names: tuple[str, ...] = ()  # of the sections; all, if none is named
+    version_key: str = "version"
+    kind_key: str = ""  # of what tells which packages are direct
+    load: Callable[[str], Any] = _json
+
+    def __call__(self, text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+        document = self.load(text)
+        for section in self.names or pick(dict, document):
+            listed = pick(list, document, section)
+            packages = [(pick(str, about, "name"), about) for about in listed]
+            packages += pick(dict, document, section).items()
+            for name, about in packages:
+                pin = self._pin(section, name, about)
+                if pin:
+                    yield pin
+
+    def _pin(self, section: str, name: str, about: Any) -> Pin | None:
+        """What a package pins; None without a version, or where it is of the SDK or of a folder."""
+        written, source = _texts(about, self.version_key, "source")
+        version = written.removeprefix("==")  # of Pipfile.lock
+        repository = pick(str, about, "git")
+        if not repository and source == "git":  # of pubspec.lock
+            repository = pick(str, about, "description", "url")
+        kind = pick(str, about, self.kind_key) if self.kind_key else "direct"
+        is_direct = kind.lower().startswith("direct")
+        if repository:
+            reason = "" if version else _A_COMMIT
+            return Pin(repository, version, is_direct=is_direct, reason=reason)
+        if not name or not version or source in ("sdk", "path"):
+            return None
+        return Pin(
+            name,
+            service=section,
+            provider=self.provider,
+            alias="" if self.kind_key else name,
+            is_direct=is_direct,
+            **_pin_of_version(version),
         )
-        if source.startswith("git"):  # its version is of package.json, and may be none of a tag
-            address = source.partition("#")[0].replace("github:", "https://github.com/", 1)
-            yield Pin(address, alias[2] if alias else "", is_direct=is_direct)
-        elif alias and not resolved.startswith("file:"):
-            yield Pin(
-                alias[1] or pick(str, about, "name") or name,
-                alias[2],
-                provider="npm",
-                is_direct=is_direct,
-                alias="" if packages else name,
-            )
 
 
-def _sections(
-    provider: str,
-    *sections: str,
-    version: str = "version",
-    kind: str = "",
-    load: Callable[[str], Any] = _json,
-) -> Reader:
-    """A reader of sections (all, if none is named) of packages. ``kind``: what tells which are direct."""
+def _nuget_lock(text: str) -> dict[str, Any]:
+    """The frameworks of packages.lock.json, each with its packages. Raises ValueError."""
+    return pick(dict, _json(text), "dependencies")
 
-    def read(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-        lock = load(text)
-        for section in sections or pick(dict, lock):
-            listed = [(pick(str, about, "name"), about) for about in pick(list, lock, section)]
-            for name, about in (*listed, *pick(dict, lock, section).items()):
-                pinned, source = (
-                    pick(str, about, version).removeprefix("=="),
-                    pick(str, about, "source"),
-                )
-                place = pick(str, about, "git") or (
-                    source == "git" and pick(str, about, "description", "url")
-                )
-                is_direct = not kind or pick(str, about, kind).lower().startswith("direct")
-                if place:
-                    yield Pin(
-                        place, pinned, is_direct=is_direct, reason="" if pinned else _A_COMMIT
-                    )
-                elif name and pinned and source not in ("sdk", "path"):
-                    yield Pin(
-                        name,
-                        service=section,
-                        provider=provider,
-                        alias="" if kind else name,
-                        is_direct=is_direct,
-                        **_pin_of_version(pinned),
-                    )
 
-    return read
+def _last_document(text: str) -> Any:
+    """The last document of a YAML text. Raises ValueError."""
+    return _documents(text)[-1]
+
+
+# name@1.2.3, name@github:owner/repo#commit or name@git+https://...#commit
+_BUN_PACKAGE = re.compile(r"(@?[^@]+)@(?:([^:@]+)$|(github:|git\+)([^#]+))")
 
 
 def _bun(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """https://bun.sh/docs/pm/lockfile  JSON with commas at the ends; not what is in a folder."""
     lock = pick(dict, _documents(text)[0])
-    direct = {
-        name
-        for about in pick(dict, lock, "workspaces").values()
-        for kind in _NPM_KINDS
-        for name in pick(dict, about, kind)
-    }
+    direct = _names_in_manifests(pick(dict, lock, "workspaces").values())
     for key, entry in pick(dict, lock, "packages").items():
-        named = pick(str, (pick(list, entry) or [""])[0])
-        if found := re.match(r"(@?[^@]+)@(?:([^:@]+)$|(github:|git\+)([^#]+))", named):
-            place = ("https://github.com/" if found[3] == "github:" else "") + (
-                found[4] or found[1]
-            )
-            yield Pin(
-                place,
-                found[2] or "",
-                is_direct=not direct or key in direct,
-                provider="npm" if found[2] else "",
-                reason="" if found[2] else _A_COMMIT,
-            )
+        package = _BUN_PACKAGE.match(pick(str, (pick(list, entry) or [""])[0]))
+        if not package:
+            continue
+        name, version, scheme, place = package.groups()
+        is_direct = not direct or key in direct
+        if version:
+            yield Pin(name, version, is_direct=is_direct, provider="npm")
+        else:
+            address = f"https://github.com/{place}" if scheme == "github:" else place
+            yield Pin(address, is_direct=is_direct, reason=_A_COMMIT)
 
 
-def _rows(provider: str, pattern: str) -> tuple[Reader, str]:
-    """A reader, and the mark, of rows with a name and a version, or a repository and its tag: the groups."""
+class _Rows(Value):
+    """A reader of rows, whose groups are a name and a version, or an address and a tag of a repository."""
 
-    def read(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-        for name, version, *place in re.findall(pattern, text, re.MULTILINE):
+    provider: str
+    pattern: str
+
+    def __call__(self, text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+        for name, version, *checkout in re.findall(self.pattern, text, re.MULTILINE):
             if name:
-                yield Pin(name, version, provider=provider, alias=name)
+                yield Pin(name, version, provider=self.provider, alias=name)
             else:
-                yield _checkout(place[0], place[1] or "HEAD")
+                address, tag = checkout
+                yield _checkout(address, tag or "HEAD")
 
-    return read, pattern
+
+# "jason": {:hex, :jason, "1.4.1", ...}, or {:git, "https://...", "commit", [tag: "v1.2"]}
+_MIX_ROW = (
+    r'^ *"[^"\n]+": *\{(?::hex, *:"?([\w.-]+)"?, *"([^"\n]+)"|:git, *"([^"\n]+)"'
+    r'(?:[^\n\[]*+\[[^\]\n]*?\btag: *"([^"\n]+)")?)'
+)
+# org.slf4j:slf4j-api:2.0.9=compileClasspath,runtimeClasspath
+_GRADLE_ROW = r"^([\w.-]+:[\w.-]+):([^\s:=]+)=[\w,]+$"
+# provider "registry.terraform.io/hashicorp/aws" { and in the next line version = "5.1.0"
+_TERRAFORM_ROW = (
+    r'^provider "(?:registry\.(?:terraform\.io|opentofu\.org)/)?([^"\n]+)" \{\n\s*+'
+    r'version *= *"([^"\n]+)"'
+)
 
 
 def _release_monitor(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
@@ -16021,27 +16099,26 @@ READERS: tuple[tuple[str, Reader, str], ...] = (
     # file's name, reader, mark
     (r".*(?:\.cdx|\.spdx|bom|cyclonedx)\.json", _sbom, r'"(?:bomFormat|spdxVersion)" *:'),
     (r"bun\.lock", _bun, r'^ *"workspaces": *\{\s*"": *\{'),
-    (r"packages\.lock\.json", _sections("nuget", version="resolved", kind="type", load=lambda text: pick(
-        dict, _json(text), "dependencies")), r'"contentHash" *:'),
+    (r"packages\.lock\.json", _Sections("nuget", version_key="resolved", kind_key="type", load=_nuget_lock),
+     r'"contentHash" *:'),
     (r"package-lock\.json|npm-shrinkwrap\.json", _npm_lock, r'"lockfileVersion" *:'),
-    (r"composer\.lock", _sections("packagist", "packages", "packages-dev"), r'"packages-dev" *:'),
-    (r"Pipfile\.lock", _sections("pypi", "default", "develop"), r'"pipfile-spec" *:'),
+    (r"composer\.lock", _Sections("packagist", ("packages", "packages-dev")), r'"packages-dev" *:'),
+    (r"Pipfile\.lock", _Sections("pypi", ("default", "develop")), r'"pipfile-spec" *:'),
     (r"repositories\.json", _release_monitor,
      r'\A\s*\[\s*\{[^{}]{0,1000}?"(?:id|url)" *: *"[^"]*/'),       # of github-release-monitor
     (r"url-watches\.json", _changedetection,
      r'"watching" *: *\{|\A\s*\{\s*"[0-9a-f]{8}-[0-9a-f-]{27}" *:'),
     (r".*\.opml(?:\.xml)?", _opml, r"<opml\b"),
     (r"yarn\.lock", _yarn, r"^__metadata:|^# yarn lockfile v1"),
-    (r"Cargo\.lock", _locked("cargo", "directory"), r'^source = "(?:registry|sparse)\+'),
-    (r"(?:uv|poetry|pdm)\.lock|pylock(?:\.[\w-]+)?\.toml", _locked("pypi"), r"^\[\[packages?\]\]"),
-    (r"mix\.lock", *_rows("hex", r'^ *"[^"\n]+": *\{(?::hex, *:"?([\w.-]+)"?, *"([^"\n]+)"|:git, *"([^"\n]+)"'
-                          r'(?:[^\n\[]*+\[[^\]\n]*?\btag: *"([^"\n]+)")?)')),
-    (r"pubspec\.lock", _sections("pub", "packages", kind="dependency", load=lambda text: _documents(
-        text)[-1]), r'^ +dependency: "?(?:transitive|direct)'),
-    (r"(?:.+-)?gradle\.lockfile", *_rows("maven", r"^([\w.-]+:[\w.-]+):([^\s:=]+)=[\w,]+$")),
-    (r"\.terraform\.lock\.hcl", *_rows(
-        "terraform", r'^provider "(?:registry\.(?:terraform\.io|opentofu\.org)/)?([^"\n]+)" \{\n\s*+'
-                     r'version *= *"([^"\n]+)"')),
+    (r"Cargo\.lock", functools.partial(_locked, provider="cargo", default="directory"),
+     r'^source = "(?:registry|sparse)\+'),
+    (r"(?:uv|poetry|pdm)\.lock|pylock(?:\.[\w-]+)?\.toml", functools.partial(_locked, provider="pypi"),
+     r"^\[\[packages?\]\]"),
+    (r"mix\.lock", _Rows("hex", _MIX_ROW), _MIX_ROW),
+    (r"pubspec\.lock", _Sections("pub", ("packages",), kind_key="dependency", load=_last_document),
+     r'^ +dependency: "?(?:transitive|direct)'),
+    (r"(?:.+-)?gradle\.lockfile", _Rows("maven", _GRADLE_ROW), _GRADLE_ROW),
+    (r"\.terraform\.lock\.hcl", _Rows("terraform", _TERRAFORM_ROW), _TERRAFORM_ROW),
     (_QUADLET_NAME, _quadlet, r"^Image *= *(?!\S+\.(?:image|build)$)\S"),
     (r"$.", _brew, _BREW_MARK),
     (r"\.tool-versions|\.?mise(?:\.[\w.-]+)?\.toml", _tools, r"^\[tools|\A[\w-]+ +[0-9][\d.]*(?:\s|\Z)"),
