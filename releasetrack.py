@@ -15499,28 +15499,49 @@ def _nvchecker_options(own: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
+def _nvchecker_pin(table: str, source: str, own: Any, env: Mapping[str, str]) -> Pin:
+    """What an entry of nvchecker is about. A table's name is not the project's."""
+    name = pick(str, own, source) or table
+    host = pick(str, own, "host") or pick(str, own, "registry")
+    place = f"{host}/{name}" if host else name
+    provider = _NVCHECKER.get(source, source)
+    if source == "maven":
+        artifact = f"{own.get('group')}:{own.get('artifact')}"
+        return Pin(artifact, service=table, provider="maven")
+    if source == "container":
+        return _image_pin(place, env, table)
+    if provider and provider not in PROVIDERS:
+        version = name if source == "manual" else ""
+        return Pin(table, version, service=table, reason=f"no provider for the source {source}")
+    if host:
+        return Pin(f"https://{place}", service=table)
+    return Pin(name, service=table, provider=provider)
+
+
 def _nvchecker(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """https://nvchecker.readthedocs.io/en/latest/usage.html  A table's name is not the project's."""
+    """https://nvchecker.readthedocs.io/en/latest/usage.html"""
     for table, own in _toml(text).items():
         source = pick(str, own, "source").partition("_")[0]  # git_pygit2
-        name = pick(str, own, source) or table
-        host = pick(str, own, "host") or pick(str, own, "registry")
-        place = f"{host}/{name}" if host else name
-        provider = _NVCHECKER.get(source, source)
-        if not source:
-            continue
-        if source == "maven":
-            pin = Pin(f"{own.get('group')}:{own.get('artifact')}", service=table, provider="maven")
-        elif source == "container":
-            pin = _image_pin(place, env, table)
-        elif provider and provider not in PROVIDERS:
-            version = name if source == "manual" else ""
-            pin = Pin(table, version, service=table, reason=f"no provider for the source {source}")
-        elif host:
-            pin = Pin(f"https://{place}", service=table)
-        else:
-            pin = Pin(name, service=table, provider=provider)
-        yield dataclasses.replace(pin, options=_nvchecker_options(own))
+        if source:
+            pin = _nvchecker_pin(table, source, own, env)
+            yield dataclasses.replace(pin, options=_nvchecker_options(own))
+
+
+def _known_tool_pin(tool: str, name: str, version: str) -> Pin:
+    """The repository of a tool that has a name alone; ``tool``: with what stands before that."""
+    if name not in _TOOLS:
+        return Pin(tool, version, reason=f"no provider for the tool {tool}")
+    return Pin(_TOOLS[name], version, provider="github")
+
+
+def _aqua_pin(tool: str, name: str, version: str) -> Pin:
+    """The project of a tool of aqua's registry: a path of any server, owner/repository, or a name alone."""
+    first, *parts = name.split("/")
+    if "." in first:  # another server, or a module of Go
+        return Pin(f"https://{name}", version)
+    if parts:  # a tool of the repository may follow
+        return Pin(f"{first}/{parts[0]}", version, provider="github")
+    return _known_tool_pin(tool, name, version)
 
 
 def _tool_pin(tool: str, version: str) -> Pin:
@@ -15528,37 +15549,42 @@ def _tool_pin(tool: str, version: str) -> Pin:
     backend, _, name = tool.partition(":")
     name = name.partition("[")[0]  # without options
     if backend in ("", "asdf", "core") or not name:
-        backend, name = "", name or tool
+        backend = ""
+        name = name or tool
     elif backend not in _BACKENDS:
         return Pin(tool, version, reason=f"no provider for the tool {tool}")
-    if is_address(name.removeprefix("git+")):
-        return Pin(name.removeprefix("git+"), version)
+    address = name.removeprefix("git+")
+    if is_address(address):
+        return Pin(address, version)
+    if not backend:
+        return _known_tool_pin(tool, name, version)
+    if backend == "aqua":
+        return _aqua_pin(tool, name, version)
     if backend == "conda" and "/" not in name:
         name = f"conda-forge/{name}"
-    if backend == "pipx" and "/" in name:
-        backend = "github"
-    if backend == "aqua" and "." in name.partition("/")[0]:  # another server, or a module of Go
-        return Pin(f"https://{name}", version)
-    if backend == "aqua" and "/" in name:  # a tool of the repository may follow
-        name = "/".join(name.split("/")[:2])
-    elif backend in ("", "aqua"):
-        if name not in _TOOLS:
-            return Pin(tool, version, reason=f"no provider for the tool {tool}")
-        name = _TOOLS[name]
-    return Pin(name, version, provider=_BACKENDS.get(backend, "github"))
+    is_repository = backend == "pipx" and "/" in name
+    return Pin(name, version, provider="github" if is_repository else _BACKENDS[backend])
+
+
+def _listed_tools(text: str) -> Iterator[tuple[str, str]]:
+    """``(tool, its versions)`` of a file of asdf, a line each, or of mise, in TOML. Raises ValueError."""
+    if not re.search(r"^\[", text, re.MULTILINE):
+        for line in _lines(text):
+            tool, *versions = line.partition("#")[0].split() or [""]
+            yield tool, " ".join(versions)
+        return
+    for tool, value in pick(dict, _toml(text), "tools").items():
+        listed = value if isinstance(value, list) else [value]
+        yield tool, " ".join(pick(str, entry, "version") or pick(str, entry) for entry in listed)
 
 
 def _tools(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """https://asdf-vm.com/manage/configuration.html and https://mise.jdx.dev/configuration.html  The first
-    choice first; not what is the system's or in a folder."""
-    lines = (line.partition("#")[0].split() for line in _lines(text))
-    tools: Iterable[tuple[str, Any]] = ((words[0], " ".join(words[1:])) for words in lines if words)
-    if re.search(r"^\[", text, re.MULTILINE):
-        tools = pick(dict, _toml(text), "tools").items()
-    for tool, value in tools:
-        listed = value if isinstance(value, list) else [value]
-        versions = (pick(str, entry, "version") or pick(str, entry) for entry in listed)
-        for word in " ".join(versions).split():
+    """https://asdf-vm.com/manage/configuration.html and https://mise.jdx.dev/configuration.html
+
+    The first choice first; not what is the system's or in a folder.
+    """
+    for tool, versions in _listed_tools(text):
+        for word in versions.split():
             match = re.fullmatch(r"((?:[a-z]+-)*+)(v?[0-9][\w.+-]*)", word)  # temurin-21.0.5+11
             if match and match[1]:
                 yield Pin(tool, match[2], reason=f"no provider for the tool {match[1]}{tool}")
@@ -15661,30 +15687,42 @@ _FEED_OF_REGISTRY = re.compile(
 )
 
 
-def _opml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """The feeds of releases among those of a feed reader, with their folders: http://opml.org/spec2.opml
-    Those of an export of ours are; it calls a project that is itself a feed by its name."""
-    folders, tags_of = [""], dict[str, list[str]]()
-    is_own = "<head><title>releasetrack</title>" in text[:1000]
-    for is_end, tag, is_empty in re.findall(r"<(/?)outline\b([^<>]*?)(/?)>", text):
-        about = {key: html.unescape(value) for key, value in re.findall(r'\b(\w+)="([^"]*)"', tag)}
-        address, title = about.get("xmlUrl", ""), about.get("text", "")
-        if is_end:
+# The address of a feed of a repository's releases, tags or commits.
+_RELEASES_FEED = re.compile(
+    r"(?>https?://[^?#]+?/(?:releases|tags|commits)(?=[/.?]))[^?#]*"
+    r"(?:\.(?:atom|rss)|\?format=atom)"
+)
+
+
+def _folders_of_feeds(text: str) -> dict[str, list[str]]:
+    """The addresses of the feeds in an OPML file, each with the folders that it is in; "" for none."""
+    by_address = dict[str, list[str]]()
+    folders = [""]  # that are open, a feed as the folder that it is in
+    for end, outline, is_empty in re.findall(r"<(/?)outline\b([^<>]*?)(/?)>", text):
+        if end:
             folders = folders[:-1] or [""]
-        elif address:
-            is_named = is_own and title.partition("#")[0] == address
-            tags_of.setdefault(title if is_named else address, []).append(folders[-1])
-        if not is_end and not is_empty:
-            folders.append(folders[-1] if address else title)
-    for address, tags in tags_of.items():
-        is_of_releases = _FEED_OF_FORGE.match(address) or _FEED_OF_REGISTRY.fullmatch(address)
-        is_feed = is_own and not is_of_releases
+            continue
+        attributes = dict(re.findall(r'\b(\w+)="([^"]*)"', outline))
+        address = html.unescape(attributes.get("xmlUrl", ""))
+        if address:
+            by_address.setdefault(address, []).append(folders[-1])
+        if not is_empty:
+            is_feed = "xmlUrl" in attributes
+            name = html.unescape(attributes.get("text", ""))
+            folders.append(folders[-1] if is_feed else name)
+    return by_address
+
+
+def _opml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """The feeds of releases among those of a feed reader, with their folders: http://opml.org/spec2.opml"""
+    for address, folders in _folders_of_feeds(text).items():
+        tags = list(filter(None, dict.fromkeys(folders)))
+        is_of_releases = _RELEASES_FEED.match(address)
         yield Pin(
             address,
-            service=tags[0],
-            provider="feed" if is_feed else "",
-            options=drop_empty(tags=[*filter(None, dict.fromkeys(tags))]),
-            reason="" if is_of_releases or is_feed else "no feed of releases",
+            service=folders[0],
+            options=drop_empty(tags=tags),
+            reason="" if is_of_releases else "no feed of releases",
         )
 
 
@@ -15854,97 +15892,141 @@ def _release_monitor(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """github-release-monitor: a list of ``{"id": "owner/repo" or "gitlab:host/owner/repo", "url"}``."""
     for about in pick(list, _json(text)):
         provider, _, name = pick(str, about, "id").rpartition(":")
-        address = pick(str, about, "url") or ("." in name.partition("/")[0] and f"https://{name}")
+        address = pick(str, about, "url")
+        has_server = "." in name.partition("/")[0]
+        if not address and has_server:
+            address = f"https://{name}"
         options = _patterns([pick(str, about, "includeRegex")], [pick(str, about, "excludeRegex")])
-        options |= (
-            {"exclude_prereleases": True}
-            if pick(list, about, "releaseChannels") == ["stable"]
-            else {}
-        )
-        if address or name:
-            yield Pin(
-                address or name, provider="" if address else provider or "github", options=options
-            )
+        if pick(list, about, "releaseChannels") == ["stable"]:
+            options["exclude_prereleases"] = True
+        if address:
+            yield Pin(address, options=options)
+        elif name:
+            yield Pin(name, provider=provider or "github", options=options)
 
 
 def _changedetection(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """changedetection.io: ``{id: {"url", "tags"}}``, as of its API, or as its url-watches.json has it."""
     document = _json(text)
-    tags = {
+    titles = {
         id_: pick(str, tag, "title")
         for id_, tag in pick(dict, document, "settings", "application", "tags").items()
     }
-    for watch in (pick(dict, document, "watching") or pick(dict, document)).values():
-        yield Pin(
-            pick(str, watch, "url"),
-            options=drop_empty(
-                tags=[
-                    tags[one]
-                    for one in pick(list, watch, "tags")
-                    if isinstance(one, str) and tags.get(one)
-                ]
-            ),
+    watches = pick(dict, document, "watching") or pick(dict, document)
+    for watch in watches.values():
+        ids = [id_ for id_ in pick(list, watch, "tags") if isinstance(id_, str)]
+        tags = [titles[id_] for id_ in ids if titles.get(id_)]
+        yield Pin(pick(str, watch, "url"), options=drop_empty(tags=tags))
+
+
+class _BomPart(NamedTuple):
+    """A package or a component that an SBOM lists."""
+
+    id: str
+    purl: str
+    version: str
+    name: str
+
+
+class _BomNeed(NamedTuple):
+    """What an SBOM says of two of its parts, by their ids."""
+
+    owner: str
+    needed: str
+
+
+class _Bom(NamedTuple):
+    """What CycloneDX and SPDX both say, each in its own way."""
+
+    parts: list[_BomPart]
+    needs: list[_BomNeed]
+    roots: set[str]  # the ids of what the SBOM is of, where those are among the parts
+
+    def direct_ids(self) -> set[str]:
+        """What the thing itself needs, or what a part without a purl needs; empty where nothing is said."""
+        if self.roots:
+            return {need.needed for need in self.needs if need.owner in self.roots}
+        pinned = {part.id for part in self.parts if part.purl}
+        return {
+            need.needed for need in self.needs if need.owner not in pinned and need.needed in pinned
+        }
+
+
+def _cyclonedx(bom: Any) -> _Bom:
+    """https://cyclonedx.org/docs/1.6/json/  What it is of is none of its parts."""
+    parts = list[_BomPart]()
+    for path, component in _maps({"components": pick(list, bom, "components")}):
+        if path[-2:] == ("components", "-") and component.get("type") != "file":
+            parts.append(_BomPart(*_texts(component, "bom-ref", "purl", "version", "name")))
+    needs = list[_BomNeed]()
+    for row in pick(list, bom, "dependencies"):
+        owner = pick(str, row, "ref")
+        needs += [_BomNeed(owner, str(needed)) for needed in pick(list, row, "dependsOn")]
+    return _Bom(parts, needs, set())
+
+
+def _purl_of_package(package: Any) -> str:
+    """The first purl among the references of a package of SPDX; their category is spelt in several ways."""
+    for reference in pick(list, package, "externalRefs"):
+        kind, locator = _texts(reference, "referenceType", "referenceLocator")
+        if kind == "purl":
+            return locator
+    return ""
+
+
+def _spdx(bom: Any) -> _Bom:
+    """https://spdx.github.io/spdx-spec/v2.3/"""
+    parts = list[_BomPart]()
+    for package in pick(list, bom, "packages"):
+        id_, version, name = _texts(package, "SPDXID", "versionInfo", "name")
+        parts.append(_BomPart(id_, _purl_of_package(package), version, name))
+    needs = list[_BomNeed]()
+    roots = set(map(str, pick(list, bom, "documentDescribes")))
+    for link in pick(list, bom, "relationships"):
+        element, kind, related = _texts(
+            link, "spdxElementId", "relationshipType", "relatedSpdxElement"
         )
+        if kind == "DEPENDS_ON":
+            needs.append(_BomNeed(element, related))
+        elif kind.endswith(("DEPENDENCY_OF", "PREREQUISITE_FOR")):
+            needs.append(_BomNeed(related, element))
+        elif kind == "DESCRIBES":
+            roots.add(related)
+    return _Bom(parts, needs, roots)
+
+
+def _image_of_bom(bom: Any) -> Pin | None:
+    """The image that an SBOM of CycloneDX is of, if it is of one."""
+    root = pick(dict, bom, "metadata", "component")
+    image = _image_pin(pick(str, root, "name"), {})
+    if root.get("type") != "container" or not image.provider:
+        return None
+    identity = unquote(" ".join(_texts(root, "purl", "version")))
+    digest = re.search(r"sha256:[0-9a-f]{64}", identity)
+    if image.digest or not digest:
+        return image
+    return dataclasses.replace(image, digest=digest[0])
 
 
 def _sbom(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """https://cyclonedx.org/docs/1.6/json/ or https://spdx.github.io/spdx-spec/v2.3/, also in an attestation.
-    Direct is what the thing itself needs, or one without a purl."""
-    bom = _json(text)
+    """CycloneDX or SPDX in JSON, also in an attestation. Raises ValueError."""
+    document = _json(text)
     for key in ("predicate", "sbom"):
-        bom = pick(dict, bom, key) or bom
-    if not {"bomFormat", "spdxVersion"} & pick(dict, bom).keys():
+        document = pick(dict, document, key) or document
+    if not {"bomFormat", "spdxVersion"} & pick(dict, document).keys():
         raise ValueError("is neither CycloneDX nor SPDX 2 in JSON")
-    root, listed = (
-        pick(dict, bom, "metadata", "component"),
-        {"components": pick(list, bom, "components")},
-    )
-    image = _image_pin(pick(str, root, "name"), {})
-    if root.get("type") == "container" and image.provider:
-        digest = re.search(
-            r"sha256:[0-9a-f]{64}", unquote(" ".join(_texts(root, "purl", "version")))
-        )
-        yield dataclasses.replace(image, digest=image.digest or (digest[0] if digest else ""))
-    things = [
-        _texts(one, "bom-ref", "purl", "version", "name")
-        for path, one in _maps(listed)
-        if path[-2:] == ("components", "-") and one.get("type") != "file"
-    ]
-    needs = [
-        (pick(str, row, "ref"), needed)
-        for row in pick(list, bom, "dependencies")
-        for needed in map(str, pick(list, row, "dependsOn"))
-    ]
-    for about in pick(list, bom, "packages"):
-        purls = [
-            pick(str, one, "referenceLocator")
-            for one in pick(list, about, "externalRefs")
-            if pick(str, one, "referenceType") == "purl"
-        ]  # its category is spelt in several ways
-        id_, *version_and_name = _texts(about, "SPDXID", "versionInfo", "name")
-        things.append([id_, (*purls, "")[0], *version_and_name])
-    links = [
-        _texts(one, "spdxElementId", "relationshipType", "relatedSpdxElement")
-        for one in pick(list, bom, "relationships")
-    ]
-    needs += [(one, to) for one, kind, to in links if kind == "DEPENDS_ON"]
-    needs += [
-        (to, one) for one, kind, to in links if kind.endswith(("DEPENDENCY_OF", "PREREQUISITE_FOR"))
-    ]
-    roots = {*map(str, pick(list, bom, "documentDescribes"))} | {
-        to for _, kind, to in links if kind == "DESCRIBES"
-    }
-    pinned = {id_ for id_, purl, *_ in things if purl}  # CycloneDX's root is none of the things
-    direct = {
-        to
-        for one, to in needs
-        if one in roots or (not roots and one not in pinned and to in pinned)
-    }
-    for id_, purl, version, name in things:
-        is_whole = id_ in roots and not purl and len(things) > 1
-        if not is_whole and (not direct or id_ not in roots):
-            is_direct = not direct or id_ in direct
-            yield _purl_pin(purl, version=version, name=name, is_direct=is_direct)
+    image = _image_of_bom(document)
+    if image:
+        yield image
+    bom = _cyclonedx(document) if "bomFormat" in document else _spdx(document)
+    direct = bom.direct_ids()
+    for part in bom.parts:
+        is_root = part.id in bom.roots
+        is_whole = is_root and not part.purl and len(bom.parts) > 1
+        if is_whole or (is_root and direct):
+            continue
+        is_direct = not direct or part.id in direct
+        yield _purl_pin(part.purl, version=part.version, name=part.name, is_direct=is_direct)
 
 
 # Our provider for what Renovate calls a datasource; "" where the name is an address.
@@ -15975,11 +16057,12 @@ _BEHIND_CODE = re.compile(r"\s(?:#|//|--|;|<!--)")
 
 
 def _renovate_lines(text: str) -> Iterator[tuple[dict[str, str], str]]:
-    """``(what a comment for Renovate says, the line with the version)``: that below it, or its own.
-    https://docs.renovatebot.com/modules/manager/regex/"""
-    about = dict[str, str]()
-    for line in text.split("\n"):
-        line = line[:_WIDTH_LIMIT]
+    """``(what a comment for Renovate says, the code with the version)``: that below it, or its own.
+
+    https://docs.renovatebot.com/modules/manager/regex/
+    """
+    about = dict[str, str]()  # of the comment above
+    for line in (line[:_WIDTH_LIMIT] for line in text.split("\n")):
         code, mark, comment = line.partition("renovate:")
         is_comment = bool(_COMMENT_MARK.match(line.lstrip()))
         if mark and _COMMENT_MARK.search(code):
@@ -15987,38 +16070,63 @@ def _renovate_lines(text: str) -> Iterator[tuple[dict[str, str], str]]:
             about = dict(word.partition("=")[::2] for word in words if "=" in word)
             if is_comment:  # the version follows
                 continue
-            code = _BEHIND_CODE.split(code)[0]
         elif not about or is_comment or not line.strip():
             continue
         else:
-            code = _BEHIND_CODE.split(line)[0]
+            code = line
         if about.get("datasource"):
-            yield about, code
+            yield about, _BEHIND_CODE.split(code)[0]
         about = {}
 
 
-def _assigned_version(line: str) -> tuple[str, str]:
-    """``(version, digest)`` of the value in a line; "" for none. An image's or an action's name may stand
-    before it."""
+class _AssignedVersion(NamedTuple):
+    """What a line of any language assigns: a tag, a digest, or both; "" where it has none."""
+
+    version: str = ""
+    digest: str = ""
+
+
+def _assigned_version(line: str) -> _AssignedVersion:
+    """The version in a line; an image's or an action's name may stand before it."""
     for word in (*_ASSIGNED.findall(line), *reversed(_WORD.findall(line))):
         value, _, digest = word.partition("@sha256:")
         version = re.split("[:@]", value)[-1]
         if re.fullmatch(r"(?:[A-Za-z]+[._/-])*+[A-Za-z]?[0-9][\w.+-]*", version):
-            return version, digest and f"sha256:{digest}"
-    return "", ""
+            return _AssignedVersion(version, f"sha256:{digest}" if digest else "")
+    return _AssignedVersion()
 
 
-def _renovate_pin(about: Mapping[str, str], version: str, digest: str) -> Pin:
+def _forge_pin(provider: str, name: str, version: str, server: str) -> Pin:
+    """A repository; by its address where the server is not the provider's. ``server``: "" for the provider's."""
+    host = re.sub("^https?://", "", server)
+    if host and provider and host != urlsplit(PROVIDERS[provider].site).hostname:
+        name = f"{server}/{name}"
+        provider = ""
+    if re.fullmatch("[0-9a-f]{40,64}", version):
+        return Pin(name, provider=provider, reason=_A_COMMIT)
+    return Pin(name, version, provider=provider)
+
+
+def _renovate_image(name: str, registry: str, assigned: _AssignedVersion) -> Pin:
+    """An image of a registry, which its name may begin with."""
+    host = re.sub("^https?://", "", registry)
+    is_whole = not host or name.startswith(f"{host}/")
+    pin = _image_pin(name if is_whole else f"{host}/{name}", {})
+    return dataclasses.replace(pin, version=assigned.version, digest=assigned.digest)
+
+
+def _renovate_pin(about: Mapping[str, str], assigned: _AssignedVersion) -> Pin:
     """What a comment for Renovate names, with the version that stands below it."""
-    source, registry = about["datasource"], about.get("registryUrl", "").rstrip("/")
+    source = about["datasource"]
+    registry = about.get("registryUrl", "").rstrip("/")
     name = about.get("packageName") or about.get("lookupName") or about.get("depName", "")
+    version = assigned.version
+    # What a tag has before its version, as in ^v(?<version>.*)$
     before = re.fullmatch(r"\^?([\w/-]+)\(\?<version>[^()]*\)\$?", about.get("extractVersion", ""))
     if before and not version.startswith(before[1]):
         version = before[1] + version
-    host = re.sub("^https?://", "", registry)
     if source == "docker":
-        place = f"{host}/{name}" if host and not name.startswith(f"{host}/") else name
-        return dataclasses.replace(_image_pin(place, {}), version=version, digest=digest)
+        return _renovate_image(name, registry, assigned._replace(version=version))
     if source == "helm":
         return _chart_pin(name, version, registry)
     if source in _DATASOURCE_PROJECTS:
@@ -16026,33 +16134,28 @@ def _renovate_pin(about: Mapping[str, str], version: str, digest: str) -> Pin:
     if source not in _DATASOURCES:
         return Pin(name, version, reason=f"no provider for the datasource {source}")
     provider = _DATASOURCES[source]
+    if provider in ("", "github", "gitlab", "gitea", "codeberg"):
+        return _forge_pin(provider, name, version, registry)
     if provider == "repology":
         name = name.rpartition("/")[2]
-    if provider in ("", "github", "gitlab", "gitea", "codeberg"):
-        if host and provider and host != urllib.parse.urlsplit(PROVIDERS[provider].site).hostname:
-            provider, name = "", f"{registry}/{name}"
-        if re.fullmatch("[0-9a-f]{40,64}", version):
-            return Pin(name, provider=provider, reason=_A_COMMIT)
-        return Pin(name, version, provider=provider)
     return Pin(name, provider=provider, **_pin_of_version(version))
 
 
 def _annotated(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """Versions below comments for Renovate, in files of whatever kind."""
-    for about, line in _renovate_lines(text):
-        version, digest = _assigned_version(line)
-        if version or digest:
-            pin = _renovate_pin(about, version, digest)
+    for about, code in _renovate_lines(text):
+        assigned = _assigned_version(code)
+        if any(assigned):
+            pin = _renovate_pin(about, assigned)
             if pin.name:
                 yield pin
 
 
 def _entry_pin(entry: str) -> Pin:
-    """Returns the pin of a line: an address, a purl, an image with its tag, owner/repository@version."""
-    owned = re.fullmatch(r"([\w-]+/[\w.-]+)(?:@(v?[0-9][\w.+-]*))?", entry)
+    """The pin of a line: an address, a purl, an image with its tag, owner/repository@version."""
     if entry[:4].lower() == "pkg:":
         return _purl_pin(entry)
-    if owned:
+    if owned := re.fullmatch(r"([\w-]+/[\w.-]+)(?:@(v?[0-9][\w.+-]*))?", entry):
         return Pin(owned[1], owned[2] or "", provider="github")
     if "://" not in entry and re.search(r"^\S+(?::[\w.-]+|@sha256:\w+)$", entry):
         return _image_pin(entry, {})
@@ -16066,9 +16169,10 @@ def _listed(text: str, env: Mapping[str, str]) -> Iterable[Pin]:
     entries = [
         re.sub(r"\s#.*", "", line.strip()).removeprefix("- ").strip() for line in _lines(text)
     ]
-    are_words = sum(" " in entry for entry in entries) * 2 >= len(entries)
+    sentences = [entry for entry in entries if " " in entry]
+    is_prose = 2 * len(sentences) >= len(entries)
     is_markup = re.match(r"\s*(?:[{<\[]\s*[\"{}\]?]|<(?!\w+://)[\w!/])", text)
-    if is_markup or are_words:
+    if is_markup or is_prose:
         raise ValueError(
             "is no file that is known here, nothing that docker, podman, kubectl, helm, pip or npm "
             "print as JSON, nor what pip freeze or brew list --versions print, and no list of addresses or images, one per line"
@@ -16077,14 +16181,19 @@ def _listed(text: str, env: Mapping[str, str]) -> Iterable[Pin]:
 
 
 def installed_in(provider: Provider, text: str, now: float) -> tuple[Installation, ...]:
-    """What is installed as whoever adds a project says with it: an image's tag (but "latest") and digest, or
-    a version, as in pkg:npm/react@18.2.0 and owner/repo@v1.2.3."""
-    is_image = provider.dialect.has_images
+    """What is installed as whoever adds a project says with it.
+
+    An image's tag (but "latest") and digest, or a version, as in pkg:npm/react@18.2.0 and owner/repo@v1.2.3.
+    """
     pin = _entry_pin(split_provider((provider.id,), "", text.strip()[:2000])[1])
-    version, digest = pin.version, is_image and re.fullmatch("sha256:[0-9a-f]{64}", pin.digest)
-    if not digest and (version in ("", "latest") if is_image else not re.match("v?[0-9]", version)):
-        return ()
-    return (Installation("", version, pin.digest if digest else "", seen_at=now),)
+    digest = ""
+    if provider.dialect.has_images:
+        if re.fullmatch("sha256:[0-9a-f]{64}", pin.digest):
+            digest = pin.digest
+        is_pinned = bool(digest) or pin.version not in ("", "latest")
+    else:
+        is_pinned = bool(re.match("v?[0-9]", pin.version))
+    return (Installation("", pin.version, digest, seen_at=now),) if is_pinned else ()
 
 
 _COMPOSE_NAME = r"(?>(?:.*?[.-])?compose(?=[.-])).*\.ya?ml"
@@ -16157,76 +16266,93 @@ MANIFESTS = {
 }
 
 
-def with_directs(pins: list[Pin], manifest: str) -> list[Pin]:
-    """The pins, direct only where the manifest names them; as they are where it names none. Images of a chart
-    without a tag have its appVersion."""
-    if app := re.search(r"^appVersion:(.*)$", manifest, re.MULTILINE):
-        return [
-            dataclasses.replace(pin, version=_scalar(app[1].strip()), reason="")
-            if pin.reason == _NO_TAG
-            else pin
-            for pin in pins
-        ]
-    spelt = pep503 if any(pin.provider == "pypi" for pin in pins) else str.lower
-    names = set(
-        map(
-            spelt,
-            re.findall(
-                r"(?:^[ \t]*|[\"']|\{:)(@?[A-Za-z0-9][\w./-]*(?::[\w.-]+)?)", manifest, re.MULTILINE
-            ),
-        )
+def _names_in(manifest: str, normalize: Callable[[str], str]) -> set[str]:
+    """What may be names of packages in a manifest: at the beginning of a line, or within quotes."""
+    words = re.findall(
+        r"(?:^[ \t]*|[\"']|\{:)(@?[A-Za-z0-9][\w./-]*(?::[\w.-]+)?)", manifest, re.MULTILINE
     )
-    if names.isdisjoint(spelt(pin.alias) for pin in pins):
+    return set(map(normalize, words))
+
+
+def _with_app_version(pin: Pin, version: str) -> Pin:
+    """An image of a chart's values; one without a tag has the version of the chart's application."""
+    return dataclasses.replace(pin, version=version, reason="") if pin.reason == _NO_TAG else pin
+
+
+def with_directs(pins: list[Pin], manifest: str) -> list[Pin]:
+    """The pins, direct only where the manifest names them; as they are where it names none.
+
+    Images of a chart without a tag have its appVersion.
+    """
+    app_version = re.search(r"^appVersion:(.*)$", manifest, re.MULTILINE)
+    if app_version:
+        version = _scalar(app_version[1].strip())
+        return [_with_app_version(pin, version) for pin in pins]
+    is_python = any(pin.provider == "pypi" for pin in pins)
+    normalize = pep503 if is_python else str.lower
+    names = _names_in(manifest, normalize)
+    if names.isdisjoint(normalize(pin.alias) for pin in pins):
         return pins
-    return [
-        dataclasses.replace(
-            pin, is_direct=pin.is_direct and (not pin.alias or spelt(pin.alias) in names)
-        )
-        for pin in pins
-    ]
+    marked = []
+    for pin in pins:
+        is_named = not pin.alias or normalize(pin.alias) in names
+        marked.append(dataclasses.replace(pin, is_direct=pin.is_direct and is_named))
+    return marked
 
 
 def with_versions(pins: list[Pin], known: str) -> list[Pin]:
     """The pins of nvchecker's file with the versions of its ``oldver`` file. Raises ValueError."""
-    versions = pick(dict, document := _json(known), "data") or pick(dict, document)
-    return [
-        dataclasses.replace(pin, version=pin.version or pick(str, one) or pick(str, one, "version"))
-        for pin in pins
-        for one in [versions.get(pin.service)]
-    ]
+    document = _json(known)
+    versions = pick(dict, document, "data") or pick(dict, document)
+    complete = []
+    for pin in pins:
+        entry = versions.get(pin.service)
+        version = pin.version or pick(str, entry) or pick(str, entry, "version")
+        complete.append(dataclasses.replace(pin, version=version))
+    return complete
 
 
 def reader_named(readers: Mapping[str, Reader], path: str) -> Reader | None:
     """Which of some readers, such as an embedding program's own, by patterns of files' names reads a file."""
     name = re.split(r"[/\\]", path)[-1]
-    return next(
-        (one for pattern, one in readers.items() if re.fullmatch(pattern, name, re.IGNORECASE)),
-        None,
-    )
+    for pattern, reader in readers.items():
+        if re.fullmatch(pattern, name, re.IGNORECASE):
+            return reader
+    return None
+
+
+def _digests_in(text: str) -> list[str]:
+    """The digests that a text lists, with what they were computed by."""
+    return [
+        f"sha256:{word[-64:]}"
+        for word in text.lower().split()
+        if re.fullmatch("(?:sha256:)?[0-9a-f]{64}", word)
+    ]
 
 
 def pin_of_item(item: Mapping[str, Any]) -> Pin:
     """What an item of the API names: a ``purl``, an ``image``, or ``provider`` and ``name``."""
     purl, image, name, provider = _texts(item, "purl", "image", "name", "provider")
-    reason = "" if name else "an item has a purl, an image, or a provider and a name"
     image = image[:_WIDTH_LIMIT].replace("$", "")  # which has no variables here
-    pin = (
-        _purl_pin(purl)
-        if purl
-        else _image_pin(image, {})
-        if image
-        else Pin(name, provider=provider, reason=reason)
+    if purl:
+        pin = _purl_pin(purl)
+    elif image:
+        pin = _image_pin(image, {})
+    else:
+        reason = "" if name else "an item has a purl, an image, or a provider and a name"
+        pin = Pin(name, provider=provider, reason=reason)
+    version, digests, label, service, source = _texts(
+        item, "version", "digest", "label", "service", "source"
     )
-    given = {
-        key: pick(str, item, key) for key in ("version", "digest", "label", "service", "source")
-    }
-    digests = (given["digest"] or pin.digest).lower().split()  # several of one image
-    digests = [
-        f"sha256:{one[-64:]}" for one in digests if re.fullmatch("(?:sha256:)?[0-9a-f]{64}", one)
-    ]
-    given |= {"version": given["version"] or pin.version, "digest": " ".join(digests)}
     return dataclasses.replace(
-        pin, **given, is_direct=item.get("direct") is not False, options=pick(dict, item, "options")
+        pin,
+        version=version or pin.version,
+        digest=" ".join(_digests_in(digests or pin.digest)),  # several of one image
+        label=label,
+        service=service,
+        source=source,
+        is_direct=item.get("direct") is not False,
+        options=pick(dict, item, "options"),
     )
 
 
