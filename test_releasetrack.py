@@ -14463,6 +14463,18 @@ def test_pushes_and_digests_say_which_tags_follow(row):
     assert (found.state, found.newest or found.may_follow) == (state, expected.lstrip("=~"))
 
 
+def test_event_names_what_runs_where_a_counter_enters_the_years():
+    """The release looked like one of another scheme than what ran, which its message did not name."""
+    known = {
+        version: was(date, version=version)
+        for version, date in versions_of_days("b1890..b1900@2024-01-05")
+    }
+    runs = rt.compared(rt.Installation("nas", "b1899"), known, rt.GENERIC)
+    subscriber = subscriber_to("ntfy", installed=(runs,))
+    (event,) = events_of(subscriber, [rt.News("b1900", "2024-01-15T09:00:00Z")])
+    assert [entry["version"] for entry in event.body["installed"]] == ["b1899"]
+
+
 @pytest.mark.parametrize(
     "latest, tags",
     [
