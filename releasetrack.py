@@ -17706,11 +17706,12 @@ def _match(tag: Release, release: Release, place: int) -> _Match:
 def _matches(
     ranked: Iterable[Release], releases: Mapping[str, Release], same: Mapping[str, str]
 ) -> list[_Match | None]:
-    """Of the newest versions of an image whether each is in a repository, by the tag that shows it best."""
+    """Returns for each of an image's newest versions its match in a repository, by the tag that shows it best."""
     places = {version: place for place, version in enumerate(releases)}
     by_version = dict[Any, _Match | None]()
     for tag in ranked:
-        parts, version = version_parts(tag.version), same.get(tag.version)
+        parts = version_parts(tag.version)
+        version = same.get(tag.version)
         if not parts.numbers:
             continue
         best = by_version.setdefault(parts.release, None)
@@ -17738,7 +17739,7 @@ def _is_believed(versions: Sequence[_Match | None]) -> bool:
 
 
 def _linked(release: Release, url: str) -> Release:
-    """A release with a link to its notes in place of a note."""
+    """Returns a release with a link to its notes in place of a note."""
     link = f'<p><a href="{html.escape(url)}">Release notes</a></p>'
     return dataclasses.replace(release, note=Note(release.version, link, url, mark=-1))
 
@@ -17752,21 +17753,24 @@ def noted_releases(
     is_sure: bool,
     link_of: Callable[[str], str],
 ) -> tuple[dict[str, Release], str]:
-    """The ``releases`` and the ``state`` of a Noted. Unless it is sure, they are believed only if enough of the
-    newest versions match, and with notes. A tag that moves is what has its digest."""
-    there = {version: release for version, release in releases.items() if not release.gone_at}
-    same = same_releases(image, there, names)
+    """Returns the ``releases`` and the ``state`` of a Noted.
+
+    Unless it is sure, they are believed only if enough of the newest versions match, and with notes. A tag that
+    moves is what has its digest.
+    """
+    listed = {version: release for version, release in releases.items() if not release.gone_at}
+    same = same_releases(image, listed, names)
     ranked = sorted(image.values(), key=lambda release: -(release.place or 0))
-    versions = _matches(ranked, there, same)
+    versions = _matches(ranked, listed, same)
     if not (any(versions) if is_sure else _is_believed(versions)):
         return (
             {},
             "not used, as too few of its releases match; choose it in Options if it is the right one",
         )
-    has_text = any(release.has_note for release in there.values())
+    has_text = any(release.has_note for release in listed.values())
     if not has_text and not is_sure:
         return {}, "no notes there"
-    linked = {version: _linked(there[version], link_of(version)) for version in {*same.values()}}
+    linked = {version: _linked(listed[version], link_of(version)) for version in {*same.values()}}
     by_digest = {image[tag].content: version for tag, version in same.items() if image[tag].content}
     noted = dict[str, Release]()
     for release in ranked:
@@ -17777,7 +17781,7 @@ def noted_releases(
 
 
 def state_of_notes(source: Source, state: str, releases: Mapping[str, Release]) -> str:
-    """What is wrong with the notes of an image: with the last check of their source, or with what that has."""
+    """Returns what is wrong with an image's notes: with the last check of their source, or with what that has."""
     if source.checked_at is None:
         return "it is being read"
     if source.error:
@@ -17786,16 +17790,17 @@ def state_of_notes(source: Source, state: str, releases: Mapping[str, Release]) 
 
 
 def newly_noted(image: Mapping[str, Release], noted: Noted) -> dict[str, Release]:
-    """By tag of an image the release whose note it does not have yet, or not as it is now."""
-    return {
-        tag: release
-        for tag, release in noted.releases.items()
-        if (image[tag].fingerprint, image[tag].cve) != (release.fingerprint or -1, release.cve)
-    }
+    """Returns, by tag of an image, the release whose note it does not have yet, or not as it is now."""
+    new = dict[str, Release]()
+    for tag, release in noted.releases.items():
+        own = image[tag]
+        if (own.fingerprint, own.cve) != (release.fingerprint or -1, release.cve):
+            new[tag] = release
+    return new
 
 
 def _copied_note(release: Release, own: Note | None, title: str) -> Note | None:
-    """The note of a tag: that of its release, or a link to it; None where that one was not read now."""
+    """Returns the note of a tag: that of its release, or a link to it; None where that one was not read now."""
     link = release.note
     if own is None or link is None:
         return None if release.has_note else link
@@ -17814,7 +17819,7 @@ def with_notes(
     new: Mapping[str, Release],
     notes: Mapping[str, Note],
 ) -> list[Release]:
-    """The tags of an image that get another note, with it, what it fixes, and its date where they have none.
+    """Returns the tags of an image that get another note, with it, what it fixes, and its date if they have none.
 
     ``new``: by tag the release that it is; ``notes``: by version of that. A tag that has moved to what has no
     release loses its note, unless it is unknown what there is.
@@ -17842,22 +17847,25 @@ def tags_to_wait(
     *,
     now: float,
 ) -> list[WaitingTag]:
-    """The news of an image that are announced when their notes were read; none where nobody has notes.
+    """Returns the news of an image that are announced when their notes were read; none where nobody has notes.
 
     ``image``: as it was before the check, of which the first announces at once.
     """
     if image.succeeded_at is None or choice is None or choice.repository is None:
         return []
-    return [
-        WaitingTag(
-            release.version,
-            release.change,
-            known[release.version].fingerprint if release.version in known else None,
-            now,
-            image.succeeded_at,
+    waiting = list[WaitingTag]()
+    for release in news:
+        before = known.get(release.version)
+        waiting.append(
+            WaitingTag(
+                version=release.version,
+                change=release.change,
+                fingerprint=before.fingerprint if before else None,
+                found_at=now,
+                checked_before=image.succeeded_at,
+            )
         )
-        for release in news
-    ]
+    return waiting
 
 
 def is_time_to_announce(
@@ -17890,7 +17898,7 @@ def _is_noted_since(tag: WaitingTag, known: Mapping[str, Release]) -> bool:
 def announced_tags(
     tags: Iterable[WaitingTag], known: Mapping[str, Release], notes: Mapping[str, Note]
 ) -> list[News]:
-    """The news of an image as they are announced: with the note that came since, and what it fixes.
+    """Returns the news of an image as they are announced: with the note that came since, and what it fixes.
 
     Another build of the same release brings no note, and fixes nothing.
     """
@@ -17909,7 +17917,7 @@ def announced_tags(
 
 
 def covered_release(tag: Release, noted: Noted) -> SourceVersion | None:
-    """The release that needs no message of its own where this tag is announced, as that says the same."""
+    """Returns the release that needs no message of its own where this tag is announced, which says the same."""
     release = noted.releases.get(tag.version)
     if release is None or noted.source is None or tag.note is None or tag.cve != release.cve:
         return None
@@ -18484,48 +18492,49 @@ def _behind(
 
 
 def after_update(
-    one: Installation, version: str, releases: Mapping[str, Release], now: float
+    before: Installation, version: str, releases: Mapping[str, Release], now: float
 ) -> Installation:
-    """An installation after an update to a version; with "" to the newest build of its tag."""
-    digest = _digest_of(releases.get(version or one.version)).partition(" ")[0]
-    keeps_tag = not IMAGES.parts(one.version).numbers  # such as "latest"
+    """Returns an installation after an update to a version; with "" to the newest build of its tag."""
+    new_version = version or before.version
+    keeps_tag = not IMAGES.parts(before.version).numbers  # such as "latest"
     return Installation(
-        one.place,
-        one.version if keeps_tag else version or one.version,
-        digest,
-        one.origin,
-        now,
-        version if keeps_tag else "",
-        previous=one.version,
-        previous_digest=one.digest or one.first_digest,
-        previous_label=one.label,
-        service=one.service,
+        place=before.place,
+        version=before.version if keeps_tag else new_version,
+        digest=_digest_of(releases.get(new_version)).partition(" ")[0],
+        origin=before.origin,
+        seen_at=now,
+        label=version if keeps_tag else "",
+        previous=before.version,
+        previous_digest=before.digest or before.first_digest,
+        previous_label=before.label,
+        service=before.service,
     )
 
 
-def before_update(one: Installation, now: float) -> Installation:
-    """An installation as it was before a person said that it was updated."""
+def before_update(after: Installation, now: float) -> Installation:
+    """Returns an installation as it was before a person said that it was updated."""
     return Installation(
-        one.place,
-        one.previous,
-        one.previous_digest,
-        one.origin,
-        now,
-        one.previous_label,
-        service=one.service,
+        place=after.place,
+        version=after.previous,
+        digest=after.previous_digest,
+        origin=after.origin,
+        seen_at=now,
+        label=after.previous_label,
+        service=after.service,
     )
 
 
 def replace_at_places(
-    installed: Iterable[Installation], said: Sequence[Installation]
+    known: Iterable[Installation], entered: Sequence[Installation]
 ) -> tuple[Installation, ...]:
-    """What is installed, with what a person says of some places instead of what was known of those."""
-    places = {one.place for one in said}
-    return *(one for one in installed if one.place not in places), *said
+    """Returns what is known to be installed, but at some places what a person has entered of those."""
+    places = {installation.place for installation in entered}
+    elsewhere = [installation for installation in known if installation.place not in places]
+    return *elsewhere, *entered
 
 
 class ReleaseRange(Value):
-    """The releases of a project after a version, up to another, newest first."""
+    """These are the releases of a project after a version, up to another, newest first."""
 
     since: str
     until: str
@@ -18533,31 +18542,37 @@ class ReleaseRange(Value):
     are_prereleases_folded: bool  # as there are final ones, too
 
     def unfolded(self, releases: Iterable[Release]) -> list[Release]:
-        return [one for one in releases if not (self.are_prereleases_folded and one.is_prerelease)]
+        if not self.are_prereleases_folded:
+            return list(releases)
+        return [release for release in releases if not release.is_prerelease]
 
     @property
     def cve(self) -> list[str]:
-        return list(dict.fromkeys(cve for one in self.releases for cve in one.cve))[:CVE_LIMIT]
+        ids = dict[str, None]()  # in their order
+        for release in self.releases:
+            ids |= dict.fromkeys(release.cve)
+        return list(ids)[:CVE_LIMIT]
 
     def as_json(self, noted: Iterable[Release]) -> dict[str, Any]:
-        return {
-            "since": self.since,
-            "until": self.until,
-            "cve": self.cve,
-            "releases": [
-                one.as_json() | ({"note": one.note.as_json()} if one.note else {}) for one in noted
-            ],
-        }
+        releases = list[dict[str, Any]]()
+        for release in noted:
+            shown = release.as_json()
+            if release.note:
+                shown["note"] = release.note.as_json()
+            releases.append(shown)
+        return {"since": self.since, "until": self.until, "cve": self.cve, "releases": releases}
 
     def pages(self, sizes: Mapping[str, int]) -> list[list[Release]]:
-        """The newest ``CHANGES_LIMIT`` on pages: at most 100 whose notes fit, or one with a larger note."""
-        pages, left = list[list[Release]]([[]]), CHANGES_NOTES
+        """Returns the newest ``CHANGES_LIMIT`` on pages: at most 100 whose notes fit, or one with a larger note."""
+        pages = list[list[Release]]([[]])
+        room = CHANGES_NOTES
         for release in self.releases[:CHANGES_LIMIT]:
             size = max(sizes.get(release.version, 0), CHANGES_NOTES // 100)
-            if size > left and pages[-1]:
-                pages, left = [*pages, []], CHANGES_NOTES
+            if size > room and pages[-1]:
+                pages.append([])
+                room = CHANGES_NOTES
             pages[-1].append(release)
-            left -= size
+            room -= size
         return pages
 
 
@@ -18565,7 +18580,7 @@ class ReleaseRange(Value):
 def changes_between(
     since: str, until: str, releases: Mapping[str, Release], rules: VersionRules
 ) -> ReleaseRange:
-    """What follows ``since`` in its family, up to ``until``; "" for the newest. Raises Invalid."""
+    """Returns what follows ``since`` in its family, up to ``until``; "" for the newest. Raises Invalid."""
     rules = with_list_read(rules, releases)
     if not is_comparable(since, releases, rules):
         raise Invalid(
@@ -18578,24 +18593,26 @@ def changes_between(
     newer = Comparison(since, releases, rules, with_prereleases=True).newer()
     finals = [version for version in newer if not releases[version].is_prerelease]
     until = until or (finals or newer or [since])[-1]
-    return ReleaseRange(
-        since,
-        until,
-        tuple(  # an update to a version is the same, rebuilt or not
-            dataclasses.replace(releases[version], is_updated=False)
-            for version in reversed(newer)
-            if rules.order(version) <= rules.order(until)
-        ),
-        bool(finals) and not rules.is_prerelease(until),
-    )
+    end = rules.order(until)
+    within = [
+        # An update to a version is the same, rebuilt or not.
+        dataclasses.replace(releases[version], is_updated=False)
+        for version in reversed(newer)
+        if rules.order(version) <= end
+    ]
+    has_finals = bool(finals) and not rules.is_prerelease(until)
+    return ReleaseRange(since, until, tuple(within), are_prereleases_folded=has_finals)
 
 
 def _compared_installations(
     project: Project, releases: Mapping[str, Release], rules: VersionRules, comparer: Comparer
 ) -> tuple[Installation, ...]:
-    """What is installed of a project, compared; whether an update ends a flaw is asked anew for another."""
+    """Returns what is installed of a project, compared.
+
+    Whether an update ends a flaw is asked anew for another newest version.
+    """
     tags_to_read = project.special_tags if project.reading else set()
-    installed = []
+    installed = list[Installation]()
     for before in project.installed:
         is_reading = before.version in tags_to_read
         after = compared(before, releases, rules, is_reading=is_reading, comparer=comparer)
@@ -18606,9 +18623,83 @@ def _compared_installations(
     return tuple(installed)
 
 
-def _follows_any(version: str, mine: Iterable[VersionParts], rules: VersionRules) -> bool:
+def _follows_any(version: str, own_parts: Iterable[VersionParts], rules: VersionRules) -> bool:
     parts = rules.parts(version)
-    return any(rules.follows(own, parts) == "yes" for own in mine)
+    return any(rules.follows(own, parts) == "yes" for own in own_parts)
+
+
+class _Judged(NamedTuple):
+    """What runs, as far as it says what is news."""
+
+    versions: set[str]  # that can be compared
+    tags: set[str]  # that move, and have digests
+
+    def is_empty(self) -> bool:
+        return not (self.versions or self.tags - {"latest"})
+
+
+def _judged(
+    installed: Iterable[Installation], known: Mapping[str, Release], rules: VersionRules
+) -> _Judged:
+    versions = set[str]()
+    tags = set[str]()
+    for installation in installed:
+        version = installation.compared_as
+        if not rules.is_moving(version) and is_comparable(version, known, rules):
+            versions.add(version)
+        tag = installation.version
+        if rules.is_moving(tag) and _digest_of(known.get(tag)):
+            tags.add(tag)
+    return _Judged(versions, tags)
+
+
+def _in_doubt(installed: Iterable[Installation], known: Mapping[str, Release]) -> set[str]:
+    """Returns the versions that may be news, whatever follows: doubts, and the latest if it names a CVE.
+
+    ``known`` has at least what it was compared with.
+    """
+    in_doubt = {installation.may_follow for installation in installed} - {""}
+    latest = max(known, key=lambda version: known[version].place or 0)
+    if known[latest].cve:
+        in_doubt.add(latest)
+    return in_doubt
+
+
+def _new_doubts(
+    in_doubt: Iterable[str], project: Project, known: Mapping[str, Release], rules: VersionRules
+) -> set[str]:
+    """Returns the doubts that are news: those that were not announced, and those that name a CVE."""
+    announced = {
+        rules.form(rules.parts(installation.may_follow))
+        for installation in project.installed
+        if installation.may_follow
+    }
+    doubts = set[str]()
+    for version in in_doubt:
+        if known[version].cve or rules.form(rules.parts(version)) not in announced:
+            doubts.add(version)
+    return doubts
+
+
+def _left_out_tags(project: Project, tags: Iterable[str], rules: VersionRules) -> set[str]:
+    """Returns the tags of an image that are of other kinds than what runs."""
+    running = [installation.version for installation in project.installed]
+    if not rules.is_image or not (running or project.exclude_version_regexp):
+        return set()
+    return {tag for tag in tags if is_left_out(tag, running)}
+
+
+def _unrelated(
+    releases: Iterable[str], judged: _Judged, in_doubt: set[str], rules: VersionRules
+) -> set[str]:
+    """Returns the versions that neither follow what runs nor may do so."""
+    own_parts = [rules.parts(version) for version in judged.versions]
+    related = judged.versions | judged.tags | in_doubt
+    unrelated = set[str]()
+    for version in releases:
+        if version not in related and not _follows_any(version, own_parts, rules):
+            unrelated.add(version)
+    return unrelated
 
 
 @each_read_once()
@@ -18618,57 +18709,32 @@ def apply_rules(
     rules: VersionRules,
     ruled_out: Collection[str],
 ) -> RuleResult:
-    """What a project's patterns, which rule out some of the releases, and its installations say.
+    """Returns what a project's patterns, which rule out some of the releases, and its installations say.
 
     What is not newer than those that can be compared is no news, unless it is the latest and names a CVE, or
     the first of which nobody knows whether it follows. Where none can be compared, all is news.
     """
     rules = rules.of(project.name, project.version_answers)
-    tags = [installation.version for installation in project.installed]
-    if rules.is_image and (tags or project.exclude_version_regexp):
-        ruled_out = {*ruled_out, *(tag for tag in releases if is_left_out(tag, tags))}
+    left_out = _left_out_tags(project, releases, rules)
+    if left_out:
+        ruled_out = {*ruled_out, *left_out}
     known = {version: release for version, release in releases.items() if version not in ruled_out}
     comparer = Comparer(known, rules)
     rules = comparer.rules
     installed = _compared_installations(project, known, rules, comparer)
     after = dataclasses.replace(project, installed=installed)
-    comparable, moving = set[str](), set[str]()  # versions and tags that say what is news
-    for installation in installed:
-        mine = installation.compared_as
-        if not rules.is_moving(mine) and is_comparable(mine, known, rules):
-            comparable.add(mine)
-        tag = installation.version
-        if rules.is_moving(tag) and _digest_of(known.get(tag)):
-            moving.add(tag)
-    if project.notify_level == "all" or not (comparable or moving - {"latest"}):
+    judged = _judged(installed, known, rules)
+    if project.notify_level == "all" or judged.is_empty():
         return RuleResult(after, ruled_out)
-
-    in_doubt = {one.may_follow for one in installed if one.may_follow}
-    latest = max(known, key=lambda version: known[version].place or 0)
-    if known[latest].cve:
-        in_doubt.add(latest)
-    # What neither follows what runs nor may do so.
-    own = [rules.parts(version) for version in comparable]
-    wanted = comparable | moving | in_doubt
-    others = {
-        version
-        for version in releases
-        if not (version in wanted or _follows_any(version, own, rules))
-    }
-    newer = set[str]()
-    for version in comparable:
-        newer.update(comparer.newer(version))
-    # A doubt that was announced is no news; one that names a CVE always is.
-    announced = {
-        rules.form(rules.parts(one.may_follow)) for one in project.installed if one.may_follow
-    }
-    doubts = {
-        version
-        for version in in_doubt
-        if known[version].cve or rules.form(rules.parts(version)) not in announced
-    }
-    rebuilds = comparable | moving if rules.is_image else comparable | newer
-    return RuleResult(after, {*ruled_out, *others}, newer | doubts, rebuilds)
+    in_doubt = _in_doubt(installed, known)
+    unrelated = _unrelated(releases, judged, in_doubt, rules)
+    newer = set[str]().union(*map(comparer.newer, judged.versions))
+    return RuleResult(
+        after,
+        {*ruled_out, *unrelated},
+        newsworthy=newer | _new_doubts(in_doubt, project, known, rules),
+        rebuilds=judged.versions | (judged.tags if rules.is_image else newer),
+    )
 
 
 def news_for(
@@ -18677,27 +18743,31 @@ def news_for(
     verdicts: RuleResult,
     rules: VersionRules = GENERIC,
 ) -> list[News]:
-    """What of the news of a check a project does not exclude. Of an image that are tags of other kinds than
-    what runs, which may be read as they run for another account."""
-    wanted = [release for release in news if _is_wanted(project, release, verdicts)]
+    """Returns what of the news of a check a project does not exclude.
+
+    Of an image that are tags of other kinds than what runs, which may be read as they run for another account.
+    """
+    newsworthy = [release for release in news if _is_newsworthy(project, release, verdicts)]
     if not rules.is_image:
-        return wanted
+        return newsworthy
     tags = [installation.version for installation in project.installed]
-    return [release for release in wanted if not is_left_out(release.version, tags)]
+    return [release for release in newsworthy if not is_left_out(release.version, tags)]
 
 
 def news_since_added(
     news: Iterable[News], project: Project, succeeded_at: float | None, now: float
 ) -> list[News]:
-    """What of the news of a check came out after a project was added. ``succeeded_at``: the check before.
+    """Returns what of the news of a check came out after a project was added.
 
+    ``succeeded_at``: the check before.
     What a check finds that is the first to succeed since then may be older: its date decides. What has none
     is history where no check had succeeded; else it came after that one.
     """
     is_new_here = succeeded_at is None or succeeded_at < project.added_at <= now
     if not is_new_here:
         return [*news]
-    since, until = timestamp(project.added_at), timestamp(now + DAY)
+    since = timestamp(project.added_at)
+    until = timestamp(now + DAY)
     own = list[News]()
     for release in news:
         is_of_date = release.change == NEW and release.is_dated
@@ -18709,25 +18779,30 @@ def news_since_added(
 
 
 def as_announced(news: Iterable[News], announced: Mapping[str, Mapping[str, bool]]) -> list[News]:
-    """The news of a check as they are to a project. ``announced``: by version and destination whether a
-    notification of it was sent; what is in it and was not sent waits.
+    """Returns the news of a check as they are to a project.
 
-    A fix that is named in a notification that waits is no further one at that destination; one of a
-    release that was sent nowhere is a new release.
+    ``announced``: by version and destination whether a notification of it was sent; what is in it and was not
+    sent waits. A fix that is named in a notification that waits is no further one at that destination; one of
+    a release that was sent nowhere is a new release.
     """
     own = list[News]()
     for release in news:
         sent = announced.get(release.version, {})
-        release = dataclasses.replace(release, was_announced=any(sent.values()))
-        if release.change == FIX:
+        was_announced = any(sent.values())
+        change = release.change
+        waits_at = release.waits_at
+        if change == FIX:
             waits_at = frozenset(id_ for id_, was_sent in sent.items() if not was_sent)
-            change = FIX if release.was_announced else NEW
-            release = dataclasses.replace(release, change=change, waits_at=waits_at)
-        own.append(release)
+            change = FIX if was_announced else NEW
+        own.append(
+            dataclasses.replace(
+                release, was_announced=was_announced, change=change, waits_at=waits_at
+            )
+        )
     return own
 
 
-def _is_wanted(project: Project, release: News, verdicts: RuleResult) -> bool:
+def _is_newsworthy(project: Project, release: News, verdicts: RuleResult) -> bool:
     is_rebuild = release.change == UPDATED
     if is_rebuild and project.exclude_updated:
         return False
