@@ -23575,11 +23575,9 @@ def read_body(environ: Mapping[str, Any], content_type: str) -> bytes:
     return body
 
 
-# Of an installation, those that are given; the others are found out.
+# The members of an installation that are typed or reported; comparing finds the others.
 INSTALLED_MEMBERS = ("version", "place", "digest", "origin", "label")
-
-
-# Of an item of what is installed, as a report of one place has them.
+# The members of an item of a report, which is of one place.
 _ITEM_MEMBERS: dict[str, type] = {
     **dict.fromkeys(("purl", "image", "provider", "name", "version", "digest"), str),
     **dict.fromkeys(("label", "service", "source"), str),
@@ -23588,8 +23586,6 @@ _ITEM_MEMBERS: dict[str, type] = {
 }
 _ANSWERED_MEMBERS = ("file", "outcome", "reason")  # an answer may be sent back as it came
 _PROBLEMS_SHOWN = 10  # of a list of 50,000
-
-
 _TYPE_WORDS = {str: "a string", bool: "true or false", dict: "an object"}
 _JSON_TYPES = {str: "string", bool: "boolean", dict: "object", type(None): "null"}
 
@@ -23751,12 +23747,7 @@ class Fields(InputReader):
             items={"type": "object", "properties": properties},
         )
         if "bomFormat" in self._members:
-            components = self._members.get("components")
-            if isinstance(components, list) and all(isinstance(item, dict) for item in components):
-                with contextlib.suppress(ValueError):
-                    return read("bom.cdx.json", compact_json(self._members))
-            self.add_problem("components", "must be a list of objects, as of a CycloneDX document")
-            return []
+            return self._cyclonedx_pins(read)
         items = self._members.get(name)
         if not isinstance(items, list) or len(items) > ENTRY_LIMIT:
             self.add_problem(
@@ -23773,6 +23764,15 @@ class Fields(InputReader):
             if len(self.problems) >= _PROBLEMS_SHOWN:
                 break
         return pins
+
+    def _cyclonedx_pins(self, read: Callable[[str, str], list[Pin]]) -> list[Pin]:
+        """Returns what the body names, which is a CycloneDX document."""
+        components = self._members.get("components")
+        if isinstance(components, list) and all(isinstance(item, dict) for item in components):
+            with contextlib.suppress(ValueError):
+                return read("bom.cdx.json", compact_json(self._members))
+        self.add_problem("components", "must be a list of objects, as of a CycloneDX document")
+        return []
 
     def answers(self, name: str, rules: VersionRules) -> tuple[tuple[str, bool], ...] | None:
         """Returns a list of ``{version, follows}``: whether versions like one follow what is installed."""
@@ -24048,7 +24048,7 @@ def scan_row(
         return ScanRow(pin, file, None, pin.name, "", "unknown", reason)
     provider, name = named
     if pin.provider == "image" and not (pin.version or pin.digest or pin.reason):
-        pin = dataclasses.replace(pin, version="latest")  # as Docker takes it
+        pin = dataclasses.replace(pin, version="latest")  # which Docker pulls then
     _, key = name_at(provider, name)
     scan_outcome = "tracked" if (provider.id, key) in tracked else "not tracked"
     if pin.options.get("ignore"):
@@ -24103,7 +24103,7 @@ def _comparable(name: str, value: Any) -> Any:
 
 
 def differing(project: Project, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns those of the settings, but for its destinations, that differ from what the project has."""
+    """Returns the settings that differ from what the project has; its destinations are not compared."""
     differences = dict[str, Any]()
     for name, value in settings.items():
         if name == "destinations":
@@ -24948,15 +24948,22 @@ def client_address(environ: Mapping[str, Any], trusted: tuple[str, ...]) -> str:
     return address if parse_address(address) else ""
 
 
-def _basic(environ: Mapping[str, Any]) -> tuple[str, str]:
-    """Returns user and password of a Basic Authorization header; ("", "") if it has none."""
+class _BasicLogIn(NamedTuple):
+    """Holds what a Basic Authorization header has; without one both are ""."""
+
+    user: str
+    password: str
+
+
+def _basic(environ: Mapping[str, Any]) -> _BasicLogIn:
+    """Returns user and password of a request's Basic Authorization header."""
     scheme, _, coded = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
-    with contextlib.suppress(ValueError):  # of base64, and of UTF-8
-        user, _, password = (
-            base64.b64decode(coded.strip(), validate=True).decode("utf-8").partition(":")
-        )
-        return (user, password) if scheme.lower() == "basic" else ("", "")
-    return "", ""
+    if scheme.lower() == "basic":
+        with contextlib.suppress(ValueError):  # of base64, and of UTF-8
+            decoded = base64.b64decode(coded.strip(), validate=True).decode("utf-8")
+            user, _, password = decoded.partition(":")
+            return _BasicLogIn(user, password)
+    return _BasicLogIn("", "")
 
 
 def take_cost(context: Context, name: str, method: str, account_id: str = "") -> None:
@@ -25050,7 +25057,7 @@ class Context:
     config: Configuration
     tests: RateLimiter  # of test notifications, per hour and account
     kinds: Kinds
-    own_readers: Mapping[str, Reader]  # an embedding program's, as of reader_named
+    own_readers: Mapping[str, Reader]  # an embedding program's, as reader_named looks them up
     visitors: Visitors
     applied: frozenset[str] = frozenset()  # ids of the projects that a file declares
 
@@ -25141,8 +25148,8 @@ class Call(Value):
     def query(self) -> Query:
         return Query.of(self.environ)
 
-    @property
-    def fields(self) -> Fields:
+    def read_fields(self) -> Fields:
+        """Reads the body, which a request has once. Raises Invalid, TooLarge."""
         return Fields.of(self.environ)
 
     @property
@@ -25255,7 +25262,7 @@ def track(call: Call, *, is_typed: bool = False) -> Tracked:
 
     ``is_typed``: see ``project_at``. Raises Invalid with every problem.
     """
-    fields = call.fields
+    fields = call.read_fields()
     provider_id = (fields.value("provider", any_text(100)) or "").strip()
     text = fields.label("name", at_most=2000)
     named: tuple[Provider, str, str] | None = None
@@ -25295,7 +25302,7 @@ def update_project(call: Call, project: Project) -> dict[str, Any]:
     whether a version, and those called like it, follow what is installed. ``notes_from``: the repository whose
     notes an image gets, or "none"; "" for the one that is found. 400: an invalid field.
     """
-    fields = call.fields
+    fields = call.read_fields()
     settings = project_settings(fields, call.context.inventory, project)
     fields.check()
     call.store.projects.update(call.account_id, [project.id], settings)
@@ -25382,7 +25389,7 @@ def read_tag(call: Call, tag_id: str) -> dict[str, Any]:
 
 def _tag_name(call: Call) -> str:
     """Returns the ``name`` that the body gives a tag. Raises Invalid."""
-    fields = call.fields
+    fields = call.read_fields()
     name = fields.label("name", TAG_LIMIT)
     fields.check()
     return name
@@ -25556,7 +25563,7 @@ def add_installations(call: Call) -> dict[str, Any]:
     be sent as it is, with ``place``, ``track`` and ``all`` in the query. 400: an invalid field, also of an
     item, where nothing is recorded.
     """
-    query, fields = call.query, call.fields
+    query, fields = call.query, call.read_fields()
     place = query.text("place") or fields.value("place", any_text(TAG_LIMIT)) or ""
     origin = fields.value("origin", one_of(ORIGINS[1:])) or "api"
     is_tracking = _is_set(query, fields, "track")
@@ -25587,7 +25594,7 @@ def add_installations(call: Call) -> dict[str, Any]:
 # Handlers to which no path leads: what the pages and the commands do besides.
 def install(call: Call, project: Project) -> str:
     """Record that a ``version`` runs at a ``place``; returns what is doubtful, or "". Raises Invalid."""
-    fields = call.fields
+    fields = call.read_fields()
     place = ""
     version = fields.label("version")
     with fields.collecting():
@@ -25608,7 +25615,7 @@ def install(call: Call, project: Project) -> str:
 
 def _changes_of_destination(call: Call, before: Destination) -> dict[str, Any]:
     """Returns what the body changes of a destination, by its members. Raises Invalid with every problem."""
-    fields = call.fields
+    fields = call.read_fields()
     changes = fields.options(DESTINATION_OPTIONS)
     for option, reason in FIXED_OPTIONS.get(before.kind, {}).items():
         value = getattr(before, option)
@@ -26169,7 +26176,7 @@ def log_in(
 def check_code(context: Context, account: Account, text: str, cookie: str = "") -> None:
     """Use a code of the account's second factor, or a recovery code.
 
-    ``cookie``: as of ``log_in``. Raises Unauthorized, TooMany.
+    ``cookie``: as in ``log_in``. Raises Unauthorized, TooMany.
     """
     step = step_of_code(account.totp_secret, text, context.store.database.clock())
     hashed = secret_hash(re.sub(r"[\s-]", "", text.lower())).hex()
@@ -26221,7 +26228,7 @@ def _find_project(call: Call, segments: Sequence[str]) -> tuple[Project, Sequenc
     """Returns the project that segments begin with, and the segments behind it.
 
     It is there by its id, or by a provider and a name. A name may contain slashes: where it ends depends on
-    what the account has, and the longest that there is counts. Raises NotFound.
+    what the account has: the longest name that it tracks counts. Raises NotFound.
     """
     provider = call.context.providers.get(segments[0])
     if provider is None:
@@ -26802,7 +26809,7 @@ class Plan:
     def _destination_after(
         self, item: Mapping[str, Any], before: Destination, name: str
     ) -> Destination:
-        """Returns a destination as a document has it, but for its tags.
+        """Returns a destination as a document has it, with the tags that it had before.
 
         Raises Invalid, which shows no secret.
         """
@@ -32749,7 +32756,8 @@ def read_text_file(path: str) -> str:
 def read_document_file(file: str, helper: Helper) -> dict[str, Any]:
     """Returns the document in a file, or from standard input.
 
-    It is read in the helper: some TOML takes for ever. Raises Invalid; HelperFailed, HelperMissing.
+    It is read in the helper process, as some TOML takes hours to read. Raises Invalid, HelperFailed,
+    HelperMissing.
     """
     try:
         text = sys.stdin.read() if file == "-" else read_text_file(file)
@@ -32801,7 +32809,7 @@ def _beside(file: str, name: str) -> str:
 def pins_of_file(file: str, own: Reader | None = None) -> list[Pin]:
     """Returns what a file pins, by variables and the manifest beside it.
 
-    ``own``: as of ``pins_in``. Raises ValueError.
+    ``own``: as in ``pins_in``. Raises ValueError.
     """
     env = dict[str, str]()
     with contextlib.suppress(ValueError):  # its variables are then not set
@@ -32868,7 +32876,7 @@ def scan_files(
 
     What cannot be read is complained of, and that nothing pins a version. A service in an override of a
     compose file replaces that beside it, a Kustomization the images beside it, and those without a tag in all
-    files. A chart's repository may stand in another file. ``own``: as of ``Service``.
+    files. A chart's repository may stand in another file. ``own``: the readers that ``Service`` was given.
     """
     listed = itertools.chain.from_iterable(_files_of(path, own) for path in paths)
     files = list(itertools.islice(listed, _FILES_LIMIT + 1))
@@ -32909,7 +32917,7 @@ def _repositories_of_files(files: Iterable[str], helper: Helper) -> dict[str, st
 
 
 def _without_replaced(pins: Sequence[tuple[str, Pin]]) -> list[tuple[str, Pin]]:
-    """Returns what is pinned, but for what an override or a Kustomization replaces."""
+    """Returns what is pinned, without what an override or a Kustomization replaces."""
     services = set[tuple[str, str]]()  # (folder, service) that an override has
     images = set[tuple[str, str]]()  # (folder, name) that a Kustomization gives another tag
     for file, pin in pins:
@@ -33086,7 +33094,7 @@ class FollowedFile:
         self._retry_wait = 0.0
 
     def put_off_removals(self, steps: Iterable[Step], now: float) -> None:
-        """Have the steps that remove something wait, but for what was lacking long enough ago, too."""
+        """Postpone the steps that remove something which the file has not lacked for long enough yet."""
         lacked_before = self._lacked_since
         self._lacked_since = {}
         self._read_at = now
@@ -33218,7 +33226,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
     def app(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answers as a WSGI application.
 
-        That is 503 in a process forked after ``start``, where locks may be held for ever.
+        That is 503 in a process forked after ``start``, where a lock may never be released.
         """
         if self._started_in in (0, os.getpid()):
             return self._app(environ, start_response)
@@ -33603,7 +33611,7 @@ class Refusal:
     def __init__(self, code: int, body: str, retry_after: int = 0) -> None:
         self.code = code  # this and the next as waitress calls them
         self.body = body
-        self.retry_after = retry_after  # seconds; 0: not said
+        self.retry_after = retry_after  # seconds; 0: none is sent
 
 
 _TOO_MANY_AT_ONCE = "Too many requests are under way. Try again in a few seconds."
@@ -35245,7 +35253,7 @@ _SELECTION = (
 def _require_possible_schedule(call: Call, kind: str) -> None:
     """Raise Invalid where a schedule is given that each project has for itself, also the one it is stored with."""
     reason = FIXED_OPTIONS.get(kind, {}).get("schedule")
-    if kind == "email" and call.fields.has("schedule"):
+    if kind == "email" and call.read_fields().has("schedule"):
         raise Invalid(Problem("schedule", f"cannot be set: {reason}"))
 
 
