@@ -27143,19 +27143,6 @@ def test_feeds_of_releases_become_projects(address, wanted):
     assert bool(row.reason) == (not wanted)
 
 
-def test_exported_feeds_are_imported_as_the_projects_that_they_are_of(world):
-    names = {"https://blog.example.org/feed.xml#Release {version} is out", "https://b.example/news"}
-    for name in names:
-        world.track("feed", name, release("1.0"))
-    world.track("github", "o/p", release("1.0"))
-    text = world.visitor().get("/account/export?format=opml").text
-    rows = rt.scan_rows(rt.PROVIDERS, {}, [("", pin) for pin in rt.pins_in("feeds.opml", text, {})])
-    assert {(row.provider and row.provider.id, row.name, row.reason) for row in rows} == {
-        ("github", "o/p", ""),
-        *(("feed", name, "") for name in names),
-    }
-
-
 def test_apply_makes_a_file_true_and_changes_nothing_else(world, tmp_path, monkeypatch):
     monkeypatch.setenv("NTFY_TOKEN", "tk_from_outside")
     file = tmp_path / "mine.toml"
