@@ -5495,9 +5495,10 @@ def _definitions(kind: str, statement: str) -> set[str]:
 def _schema_parts(db: sqlite3.Connection) -> set[tuple[str, str]]:
     """What the tables, indexes and triggers of a database consist of, as (name, definition)."""
     parts = set[tuple[str, str]]()
-    for kind, name, statement in db.execute(
+    rows = db.execute(
         "SELECT type, name, sql FROM sqlite_schema WHERE type != 'view' AND sql IS NOT NULL"
-    ):
+    )
+    for kind, name, statement in rows:
         parts |= {(name, definition) for definition in _definitions(kind, statement)}
     return parts
 
@@ -6083,9 +6084,8 @@ def _require_own_code(db: sqlite3.Connection, path: str, version: int) -> None:
     for statement in (*_statements(VIEWS), *_statements(_FORMER_TRIGGERS)):
         own |= _definitions("view", statement.strip().removesuffix(";"))
     kinds = "trigger", "" if version in MIGRATIONS else "view"
-    for name, statement in db.execute(
-        "SELECT name, sql FROM sqlite_schema WHERE type IN (?, ?)", kinds
-    ):
+    rows = db.execute("SELECT name, sql FROM sqlite_schema WHERE type IN (?, ?)", kinds)
+    for name, statement in rows:
         if not _definitions("view", statement) <= own:
             raise StoreError(f"{path} has a trigger or view that is not releasetrack's: {name}")
 
@@ -6309,12 +6309,10 @@ class Accounts(_Part):
 
     def turn_off_second_factor(self, account_id: str) -> bool:
         """Whether it was on. Nothing of it stays in the file."""
-        return (
-            self._db.write(
-                "DELETE FROM second_factor WHERE account_id = ?", (account_id,), erases=True
-            )
-            > 0
+        changed_rows = self._db.write(
+            "DELETE FROM second_factor WHERE account_id = ?", (account_id,), erases=True
         )
+        return changed_rows > 0
 
     def use_code(self, account_id: str, step: int, recovery_code: str) -> bool:
         """Whether a step's code, or else a recovery code (its hash), could be used: each can be once."""
@@ -6453,14 +6451,12 @@ class Keys(_Part):
 
     def remove(self, account_id: str, name: str) -> bool:
         """Whether there was such a key. Nothing of it stays in the file."""
-        return (
-            self._db.write(
-                "DELETE FROM api_key WHERE account_id = ? AND name = ?",
-                (account_id, name),
-                erases=True,
-            )
-            > 0
+        changed_rows = self._db.write(
+            "DELETE FROM api_key WHERE account_id = ? AND name = ?",
+            (account_id, name),
+            erases=True,
         )
+        return changed_rows > 0
 
 
 class Tags(_Part):
@@ -6501,15 +6497,13 @@ class Tags(_Part):
         return [ids.get(key) or self.add(account_id, name).id for key, name in wanted.items()]
 
     def project_counts(self, account_id: str) -> dict[str, int]:
-        return {
-            row["tag_id"]: row["count"]
-            for row in self._db.rows(
-                """
+        rows = self._db.rows(
+            """
             SELECT tag_id, count(*) AS count FROM project_tag JOIN tag ON tag.id = tag_id
              WHERE account_id = ? GROUP BY tag_id""",
-                (account_id,),
-            )
-        }
+            (account_id,),
+        )
+        return {row["tag_id"]: row["count"] for row in rows}
 
     def change(self, account_id: str, tag_id: str, values: Mapping[str, str]) -> Tag | None:
         """The tag with these fields; None when the account has no such tag. Raises Invalid as ``add``."""
@@ -6534,12 +6528,10 @@ class Tags(_Part):
                 """,
                 {"tag": tag_id, "account": account_id},
             )
-            return (
-                db.execute(
-                    "DELETE FROM tag WHERE id = ? AND account_id = ?", (tag_id, account_id)
-                ).rowcount
-                > 0
-            )
+            changed_rows = db.execute(
+                "DELETE FROM tag WHERE id = ? AND account_id = ?", (tag_id, account_id)
+            ).rowcount
+            return changed_rows > 0
 
 
 class Destinations(_Part):
@@ -6633,18 +6625,16 @@ class Leases(_Part):
         self, db: sqlite3.Connection, ids: Sequence[Any], claimant: str, now: float
     ) -> list[Any]:
         """Those of the ids that nobody held, and that the claimant holds now."""
-        return [
-            row["id"]
-            for row in db.execute(
-                """
+        rows = db.execute(
+            """
             INSERT INTO lease (id, claimant, until)
             SELECT value, :claimant, :until FROM json_each(:ids) WHERE true
                 ON CONFLICT DO UPDATE SET claimant = excluded.claimant, until = excluded.until
                  WHERE lease.until < :now
             RETURNING id""",
-                {"ids": compact_json(ids), "claimant": claimant, "until": now + LEASE, "now": now},
-            ).fetchall()
-        ]
+            {"ids": compact_json(ids), "claimant": claimant, "until": now + LEASE, "now": now},
+        ).fetchall()
+        return [row["id"] for row in rows]
 
     def renew(self, ids: Collection[Any], claimant: str, now: float) -> None:
         """Hold on to what the claimant still holds of these; its other leases end. This comes every second
@@ -6760,7 +6750,7 @@ class Outbox(_Part):
         announced = dict[str, dict[str, dict[str, bool]]]()
         if not versions:
             return announced
-        for row in self._db.rows(
+        rows = self._db.rows(
             """
             SELECT project_id, version, destination_id,
                    max(EXISTS (SELECT 1 FROM delivery AS each
@@ -6773,7 +6763,8 @@ class Outbox(_Part):
                AND kind = 'release' AND project_id IS NOT NULL AND state != 'skipped'
              GROUP BY project_id, version, destination_id""",
             (source_id, compact_json(list(versions))),
-        ):
+        )
+        for row in rows:
             of_version = announced.setdefault(row["project_id"], {}).setdefault(row["version"], {})
             of_version[row["destination_id"]] = bool(row["was_sent"])
         return announced
@@ -7257,37 +7248,33 @@ class Outbox(_Part):
     @staticmethod
     def _key_of(db: sqlite3.Connection, values: Mapping[str, Any]) -> list[str]:
         """Returns the delivery, or its digest, unless it is to be sent soon anyhow."""
-        return [
-            row["key"]
-            for row in db.execute(
-                """
-                SELECT coalesce(digest_id, id) AS key FROM delivery_view
-                 WHERE account_id = :account AND id = :id
-                   AND coalesce(:destination, destination_id) = destination_id
-                   AND created_at BETWEEN :since AND :until
-                   AND destination_id IN (
-                           SELECT id FROM destination
-                            WHERE pause = 'none' AND (state != 'pending' OR next_attempt_at > :now
-                                                      OR away_since IS NOT NULL))""",
-                values,
-            )
-        ]
+        rows = db.execute(
+            """
+            SELECT coalesce(digest_id, id) AS key FROM delivery_view
+             WHERE account_id = :account AND id = :id
+               AND coalesce(:destination, destination_id) = destination_id
+               AND created_at BETWEEN :since AND :until
+               AND destination_id IN (
+                       SELECT id FROM destination
+                        WHERE pause = 'none' AND (state != 'pending' OR next_attempt_at > :now
+                                                  OR away_since IS NOT NULL))""",
+            values,
+        )
+        return [row["key"] for row in rows]
 
     @staticmethod
     def _failed_keys(db: sqlite3.Connection, values: Mapping[str, Any]) -> list[str]:
         """Returns the failed deliveries, and digests, of an account or of one of its destinations."""
-        return [
-            row["key"]
-            for row in db.execute(
-                """
-                SELECT DISTINCT coalesce(digest_id, id) AS key FROM delivery_view
-                 WHERE account_id = :account AND state IN ('failed', 'retrying')
-                   AND coalesce(:destination, destination_id) = destination_id
-                   AND created_at BETWEEN :since AND :until
-                   AND destination_id IN (SELECT id FROM destination WHERE pause = 'none')""",
-                values,
-            )
-        ]
+        rows = db.execute(
+            """
+            SELECT DISTINCT coalesce(digest_id, id) AS key FROM delivery_view
+             WHERE account_id = :account AND state IN ('failed', 'retrying')
+               AND coalesce(:destination, destination_id) = destination_id
+               AND created_at BETWEEN :since AND :until
+               AND destination_id IN (SELECT id FROM destination WHERE pause = 'none')""",
+            values,
+        )
+        return [row["key"] for row in rows]
 
     @staticmethod
     def _queue_again(db: sqlite3.Connection, keys: Sequence[str], now: float) -> int:
@@ -7320,16 +7307,14 @@ class Outbox(_Part):
 
     def activity(self, account_id: str) -> dict[str, tuple[float | None, int]]:
         """By destination when it was last delivered to, in 30 days, and how many deliveries wait."""
-        return {
-            row["destination_id"]: (row["delivered_at"], row["waiting"])
-            for row in self._db.rows(
-                """
+        rows = self._db.rows(
+            """
             SELECT destination_id, max(settled_at) FILTER (WHERE state = 'delivered') AS delivered_at,
                    count(*) FILTER (WHERE state = 'pending') AS waiting
               FROM delivery WHERE account_id = ? GROUP BY destination_id""",
-                (account_id,),
-            )
-        }
+            (account_id,),
+        )
+        return {row["destination_id"]: (row["delivered_at"], row["waiting"]) for row in rows}
 
     def history(
         self,
@@ -7686,10 +7671,8 @@ class Sources(_Part):
     ) -> list[tuple[int, str, str, str]]:
         """``(id, account, provider, name)`` of sources that are due and not claimed, longest due first: of
         each account and provider up to so many, so that the cost does not follow how many are due."""
-        return [
-            (row["id"], row["owner_id"], row["provider"], row["name"])
-            for row in self._db.rows(
-                """
+        rows = self._db.rows(
+            """
             SELECT source.id, owner_id, provider, source.name
               FROM account CROSS JOIN json_each(:providers) AS wanted
              CROSS JOIN source ON source.id IN (
@@ -7699,9 +7682,9 @@ class Sources(_Part):
                     ORDER BY next_check_at LIMIT :limit)
              ORDER BY next_check_at
             """,
-                {"providers": compact_json(list(providers)), "now": now, "limit": limit},
-            )
-        ]
+            {"providers": compact_json(list(providers)), "now": now, "limit": limit},
+        )
+        return [(row["id"], row["owner_id"], row["provider"], row["name"]) for row in rows]
 
     def claim(
         self, ids: Sequence[int], claimant: str, now: float, due_at: float = sys.maxsize
@@ -8364,12 +8347,13 @@ class Projects(_Part):
     def _skip_deliveries(self, db: sqlite3.Connection, project: Project) -> None:
         """Take what is skipped or muted, or snoozed and without a CVE, out of digests not sent yet."""
         now, skipped = self._db.clock(), list[int]()
-        for row in db.execute(
+        rows = db.execute(
             """
             SELECT id, json_extract(body, '$.version') AS version, json_extract(body, '$.cve') AS cve
               FROM event WHERE project_id = ? AND kind = 'release'""",
             (project.id,),
-        ):
+        )
+        for row in rows:
             is_snoozed = project.is_snoozed(now) and not row["cve"]
             if project.is_muted or is_snoozed or project.skips(row["version"]):
                 skipped.append(row["id"])
@@ -8421,10 +8405,8 @@ class Projects(_Part):
         if not ids:
             return []
         # Not by the index of the account, which leads to all its projects.
-        return [
-            _value(Project, row, health=_value(Health, row))
-            for row in self._db.rows(
-                """
+        rows = self._db.rows(
+            """
             SELECT project.*,
                    iif(:place IS NULL, installed, (
                        SELECT json_group_array(json(value)) FROM json_each(installed)
@@ -8442,9 +8424,9 @@ class Projects(_Part):
               JOIN source ON source.id = source_id
              WHERE coalesce(:account, account_id) = +account_id
              ORDER BY wanted.id""",
-                {"ids": compact_json(list(ids)), "account": account_id, "place": place},
-            )
-        ]
+            {"ids": compact_json(list(ids)), "account": account_id, "place": place},
+        )
+        return [_value(Project, row, health=_value(Health, row)) for row in rows]
 
     def by_names(
         self, account_id: str, provider: str, keys: Sequence[str]
@@ -8493,10 +8475,8 @@ class Projects(_Part):
     ) -> list[str]:
         """The ids of an account's projects: of a provider, a tag, a text, failing. ``order``: "name",
         "updated" (newest release), "latest" (as shown), or "added"."""
-        return [
-            row["id"]
-            for row in self._db.rows(
-                """
+        rows = self._db.rows(
+            """
             SELECT project.id FROM project JOIN source ON source.id = source_id
              WHERE account_id = :account AND (:provider IS NULL OR provider = :provider)
                AND (:text = '' OR instr(lower(name), lower(:text)))
@@ -8512,16 +8492,16 @@ class Projects(_Part):
                       CASE :order WHEN 'name' THEN name END COLLATE NOCASE,
                       CASE :order WHEN 'name' THEN provider END, project.rowid DESC
             """,
-                {
-                    "account": account_id,
-                    "order": order,
-                    "provider": provider,
-                    "tag": tag,
-                    "text": search_term(text),
-                    "is_failing": is_failing,
-                },
-            )
-        ]
+            {
+                "account": account_id,
+                "order": order,
+                "provider": provider,
+                "tag": tag,
+                "text": search_term(text),
+                "is_failing": is_failing,
+            },
+        )
+        return [row["id"] for row in rows]
 
     def each(self, account_id: str) -> Iterator[Project]:
         """All projects of an account by name; a few are in memory at once, for each may have 100
@@ -8534,30 +8514,26 @@ class Projects(_Part):
         return self.page(account_id, "name", provider=provider, text=text, size=sys.maxsize)[0]
 
     def providers(self, account_id: str) -> list[str]:
-        return [
-            row["provider"]
-            for row in self._db.rows(
-                """
+        rows = self._db.rows(
+            """
             SELECT DISTINCT provider FROM project JOIN source ON source.id = source_id
              WHERE account_id = ? ORDER BY provider""",
-                (account_id,),
-            )
-        ]
+            (account_id,),
+        )
+        return [row["provider"] for row in rows]
 
     def with_pending_rules(self, ids: Collection[str] | None = None) -> list[tuple[str, str]]:
         """``(account, id)`` of projects whose rules have not judged all releases; accounts in turn."""
-        return [
-            (row["account_id"], row["id"])
-            for row in self._db.rows(
-                """
+        rows = self._db.rows(
+            """
             SELECT id, account_id FROM project
              WHERE revision != judged_revision
                AND (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
              ORDER BY row_number() OVER (PARTITION BY account_id ORDER BY rowid)
             """,
-                {"ids": None if ids is None else compact_json(list(ids))},
-            )
-        ]
+            {"ids": None if ids is None else compact_json(list(ids))},
+        )
+        return [(row["account_id"], row["id"]) for row in rows]
 
     def await_verdicts(self, ids: Collection[str], seconds: float) -> None:
         """Have the tracker compare what is installed of projects, and wait for it, at most so long."""
@@ -8646,39 +8622,32 @@ class Projects(_Part):
         return self.of_ids(account_id, list(itertools.chain.from_iterable(wanted)))
 
     def places(self, account_id: str) -> list[str]:
-        return sorted({
-            place
-            for row in self._db.rows(
-                "SELECT DISTINCT places FROM project WHERE account_id = ? AND update_state != ''",
-                (account_id,),
-            )
-            for place in json.loads(row["places"])
-        })
+        rows = self._db.rows(
+            "SELECT DISTINCT places FROM project WHERE account_id = ? AND update_state != ''",
+            (account_id,),
+        )
+        return sorted({place for row in rows for place in json.loads(row["places"])})
 
     def ids_by_key(self, account_id: str) -> dict[tuple[str, str], str]:
         """The ids of the account's projects by ``(provider, key)``."""
-        return {
-            (row["provider"], row["key"]): row["id"]
-            for row in self._db.rows(
-                """
+        rows = self._db.rows(
+            """
             SELECT project.id, provider, key FROM project JOIN source ON source.id = source_id
              WHERE account_id = ?""",
-                (account_id,),
-            )
-        }
+            (account_id,),
+        )
+        return {(row["provider"], row["key"]): row["id"] for row in rows}
 
     def renamed(self, account_id: str) -> dict[tuple[str, str], str]:
         """The names in small letters of the account's projects that had another one, by ``(provider, former
         name)``."""
-        return {
-            (row["provider"], row["former_name"].lower()): row["name"].lower()
-            for row in self._db.rows(
-                """
+        rows = self._db.rows(
+            """
             SELECT provider, former_name, name FROM project JOIN source ON source.id = source_id
              WHERE account_id = ? AND former_name != ''""",
-                (account_id,),
-            )
-        }
+            (account_id,),
+        )
+        return {(row["provider"], row["former_name"].lower()): row["name"].lower() for row in rows}
 
     def count_updates(self, account_id: str | None = None) -> dict[str, int]:
         """How many projects, of an account or of all, have an update, are unsure and so on.
@@ -8712,30 +8681,24 @@ class Projects(_Part):
 
     def installed(self) -> list[Project]:
         """The projects of all accounts of which something is installed."""
+        rows = self._db.rows("SELECT id FROM project WHERE update_state != '' ORDER BY rowid")
         return self.of_ids(
             None,
-            [
-                row["id"]
-                for row in self._db.rows(
-                    "SELECT id FROM project WHERE update_state != '' ORDER BY rowid"
-                )
-            ],
+            [row["id"] for row in rows],
         )
 
     def with_rules(self, source_id: int, *, is_unjudged: bool = False) -> list[Project]:
         """The projects of a source that have rules; or those whose rules have not judged all of it."""
-        return self.of_ids(
-            None,
-            [
-                row["id"]
-                for row in self._db.rows(
-                    """
+        rows = self._db.rows(
+            """
             SELECT id FROM project
              WHERE source_id = ? AND (revision != judged_revision OR NOT ? AND (
                    exclude_version_regexp != '[]' OR installed != '[]'))""",
-                    (source_id, is_unjudged),
-                )
-            ],
+            (source_id, is_unjudged),
+        )
+        return self.of_ids(
+            None,
+            [row["id"] for row in rows],
         )
 
     def first_added(self, source_id: int) -> float:
@@ -8747,17 +8710,15 @@ class Projects(_Part):
 
     def subscribers(self, source_id: int, project_id: str | None = None) -> list[Subscriber]:
         """The projects that track a source, or one, with their accounts, tags, and all their destinations."""
-        projects = self.of_ids(
-            None,
-            [
-                row["id"]
-                for row in self._db.rows(
-                    """
+        rows = self._db.rows(
+            """
             SELECT id FROM project WHERE source_id = ? AND coalesce(?, id) = id ORDER BY rowid
             """,
-                    (source_id, project_id),
-                )
-            ],
+            (source_id, project_id),
+        )
+        projects = self.of_ids(
+            None,
+            [row["id"] for row in rows],
         )
         ids = {one.account_id for one in projects}
         accounts = {one.id: one for one in self._store.accounts.all()}
@@ -8884,17 +8845,15 @@ class Releases(_Part):
 
     def _notes_with(self, words: Mapping[int, Sequence[str]]) -> dict[int, tuple[int, bool]]:
         """By release the bytes of its note, and whether that has its words. ``words``: by release."""
-        return {
-            row["release_id"]: (row["size"], bool(row["has_words"]))
-            for row in self._db.rows(
-                """
-                SELECT release_id, length(CAST(message AS BLOB)) AS size,
-                       has_words(title || ' ' || message, json_extract(wanted.value, '$[1]')) AS has_words
-                  FROM json_each(?) AS wanted
-                  JOIN note ON release_id = json_extract(wanted.value, '$[0]')""",
-                (compact_json(list(words.items())),),
-            )
-        }
+        rows = self._db.rows(
+            """
+            SELECT release_id, length(CAST(message AS BLOB)) AS size,
+                   has_words(title || ' ' || message, json_extract(wanted.value, '$[1]')) AS has_words
+              FROM json_each(?) AS wanted
+              JOIN note ON release_id = json_extract(wanted.value, '$[0]')""",
+            (compact_json(list(words.items())),),
+        )
+        return {row["release_id"]: (row["size"], bool(row["has_words"])) for row in rows}
 
     def get(self, project: Project, versions: Sequence[str]) -> JudgedRelease | None:
         """The release of the longest of these versions that the project has, without its note."""
@@ -8936,43 +8895,37 @@ class Releases(_Part):
         self, source_id: int, versions: Sequence[str], length: int = NOTE_LIMIT
     ) -> dict[str, Note]:
         """By version, the notes of these of a source's versions, their messages cut to a length."""
-        return {
-            row["version"]: _value(Note, row)
-            for row in self._db.rows(
-                """
+        rows = self._db.rows(
+            """
             SELECT version, title, substr(message, 1, ?) AS message, url
               FROM note JOIN release ON release.id = release_id
              WHERE source_id = ? AND version IN (SELECT value FROM json_each(?))
             """,
-                (length, source_id, compact_json(list(versions))),
-            )
-        }
+            (length, source_id, compact_json(list(versions))),
+        )
+        return {row["version"]: _value(Note, row) for row in rows}
 
     def note_sizes(self, source_id: int, versions: Sequence[str], line: int) -> dict[str, int]:
         """By version, the bytes of its note; of one with short lines, as if each had ``line`` bytes."""
-        return {
-            row["version"]: row["size"]
-            for row in self._db.rows(
-                """
+        rows = self._db.rows(
+            """
             SELECT version, max(length(CAST(message AS BLOB)),
                                 (length(message) - length(replace(message, char(10), ''))) * ?) AS size
               FROM note JOIN release ON release.id = release_id
              WHERE source_id = ? AND version IN (SELECT value FROM json_each(?))
             """,
-                (line, source_id, compact_json(list(versions))),
-            )
-        }
+            (line, source_id, compact_json(list(versions))),
+        )
+        return {row["version"]: row["size"] for row in rows}
 
     def known(self, source_id: int) -> dict[str, Release]:
         """What the store has of a source's releases, newest first, without their notes."""
-        return {
-            row["version"]: _release(row)
-            for row in self._db.rows(
-                """
+        rows = self._db.rows(
+            """
             SELECT * FROM release_view WHERE source_id = ? ORDER BY date DESC, id DESC""",
-                (source_id,),
-            )
-        }
+            (source_id,),
+        )
+        return {row["version"]: _release(row) for row in rows}
 
     def latest(
         self,
@@ -9110,10 +9063,8 @@ class Releases(_Part):
 
     def newest(self, account_id: str, source_ids: Collection[int]) -> dict[int, JudgedRelease]:
         """The highest final release of each source, first of those that may follow what runs."""
-        return {
-            row["source_id"]: _judged_release(row)
-            for row in self._db.rows(
-                """
+        rows = self._db.rows(
+            """
             SELECT * FROM project_release_view WHERE +account_id = ? AND id IN (
                    SELECT coalesce((SELECT id FROM project_release_view
                                      WHERE project_id = project.id AND is_narrow AND NOT is_ruled_out
@@ -9123,9 +9074,9 @@ class Releases(_Part):
                      FROM json_each(?) CROSS JOIN project ON project.source_id = value
                     WHERE account_id = ?)
             """,
-                (account_id, compact_json(list(source_ids)), account_id),
-            )
-        }
+            (account_id, compact_json(list(source_ids)), account_id),
+        )
+        return {row["source_id"]: _judged_release(row) for row in rows}
 
     def summary(self, account_id: str) -> dict[str, int]:
         """An account's numbers, for a dashboard: of projects, of their releases of the last seven days, ...
@@ -9291,20 +9242,18 @@ class Notes(_Part):
 
     def _events_beyond(self, account_id: str, limit: int) -> list[int]:
         """The events whose bodies do not fit into a number of bytes, beside newer ones, and have a note."""
-        return [
-            row["id"]
-            for row in self._db.rows(
-                """
-                WITH summed AS (
-                    SELECT id, body, sum(length(CAST(body AS BLOB))) OVER (
-                               ORDER BY id DESC ROWS UNBOUNDED PRECEDING) AS total
-                      FROM event WHERE account_id = :account)
-                SELECT id FROM summed
-                 WHERE total > :limit AND coalesce(json_extract(body, '$.note.message'), '') != ''
-                """,
-                {"account": account_id, "limit": limit},
-            )
-        ]
+        rows = self._db.rows(
+            """
+            WITH summed AS (
+                SELECT id, body, sum(length(CAST(body AS BLOB))) OVER (
+                           ORDER BY id DESC ROWS UNBOUNDED PRECEDING) AS total
+                  FROM event WHERE account_id = :account)
+            SELECT id FROM summed
+             WHERE total > :limit AND coalesce(json_extract(body, '$.note.message'), '') != ''
+            """,
+            {"account": account_id, "limit": limit},
+        )
+        return [row["id"] for row in rows]
 
 
 class Documents(_Part):
@@ -9322,12 +9271,10 @@ class Documents(_Part):
 
     def pictures(self) -> dict[str, str]:
         """The versions of those that there are, by "picture PROVIDER OWNER"."""
-        return {
-            row["name"]: row["version"]
-            for row in self._db.rows(
-                "SELECT name, version FROM document WHERE name GLOB 'picture *' AND version != ''"
-            )
-        }
+        rows = self._db.rows(
+            "SELECT name, version FROM document WHERE name GLOB 'picture *' AND version != ''"
+        )
+        return {row["name"]: row["version"] for row in rows}
 
     def picture(self, version: str) -> bytes:
         return bytes.fromhex(
@@ -9343,10 +9290,8 @@ class Documents(_Part):
     def claim_pictures(self, providers: Collection[str], now: float) -> list[str]:
         """A few that were not read for a month; a day later again those that are not put until then."""
         with self._db.transaction() as db:
-            return [
-                row["name"]
-                for row in db.execute(
-                    """
+            rows = db.execute(
+                """
                 INSERT INTO document (name, version, body, read_at)
                 SELECT DISTINCT name, '', '""', :now - 29 * 86400 FROM (
                 SELECT 'picture ' || provider || ' ' || rtrim(rtrim(key, replace(key, '/', '')), '/') AS name
@@ -9355,9 +9300,9 @@ class Documents(_Part):
                  WHERE coalesce(read_at, 0) <= :now - 30 * 86400 ORDER BY read_at LIMIT 5
                     ON CONFLICT DO UPDATE SET read_at = excluded.read_at
                 RETURNING name""",
-                    {"providers": compact_json([*providers]), "now": now},
-                )
-            ]
+                {"providers": compact_json([*providers]), "now": now},
+            )
+            return [row["name"] for row in rows]
 
 
 class Store:
