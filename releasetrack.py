@@ -139,7 +139,16 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from typing import Any, ClassVar, Generic, NamedTuple, ParamSpec, TypeVar, dataclass_transform
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    TypeVar,
+    dataclass_transform,
+    get_type_hints,
+)
 from concurrent.futures import Future, as_completed
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
@@ -5005,35 +5014,40 @@ CREATE TABLE document (
 PRAGMA application_id = 1920234091;
 PRAGMA user_version = 13;
 """
+
+
 # A source goes with its last project and the last image that gets its notes. They go where that is another.
-_TRIGGERS = "".join(
-    f"""
-CREATE TRIGGER {name} ON {table} WHEN OLD.{column} IS NOT NULL BEGIN
+def _unused_source_trigger(event: str, table: str, column: str, also: str = "") -> str:
+    return f"""
+CREATE TRIGGER {event} ON {table} WHEN OLD.{column} IS NOT NULL BEGIN
     DELETE FROM source
      WHERE id = OLD.{column} AND NOT EXISTS (SELECT 1 FROM project WHERE source_id = OLD.{column})
-       AND NOT EXISTS (SELECT 1 FROM source AS image WHERE image.notes_source_id = OLD.{column});{more}
+       AND NOT EXISTS (SELECT 1 FROM source AS image WHERE image.notes_source_id = OLD.{column});{also}
 END;"""
-    for name, table, column, more in (
-        ("project_removed AFTER DELETE", "project", "source_id", ""),
-        ("notes_removed AFTER DELETE", "source", "notes_source_id", ""),
-        (
-            "notes_changed AFTER UPDATE OF notes_source_id",
-            "source",
-            "notes_source_id",
-            """
+
+
+_CHANGED_NOTES_GO = """
     DELETE FROM note WHERE OLD.notes_source_id IS NOT NEW.notes_source_id
                        AND release_id IN (SELECT id FROM release WHERE source_id = OLD.id);
     UPDATE release SET cve = NULL
-     WHERE source_id = OLD.id AND cve IS NOT NULL AND OLD.notes_source_id IS NOT NEW.notes_source_id;""",
-        ),
+     WHERE source_id = OLD.id AND cve IS NOT NULL AND OLD.notes_source_id IS NOT NEW.notes_source_id;"""
+_TRIGGERS = (
+    _unused_source_trigger("project_removed AFTER DELETE", "project", "source_id")
+    + _unused_source_trigger("notes_removed AFTER DELETE", "source", "notes_source_id")
+    + _unused_source_trigger(
+        "notes_changed AFTER UPDATE OF notes_source_id",
+        "source",
+        "notes_source_id",
+        _CHANGED_NOTES_GO,
     )
 )
 
 
 def _keep_owner(source_id: str) -> str:
-    """A statement: the source keeps its owner while that account tracks it, or an image that it gives notes to.
+    """Returns the statement that gives a source another owner where its own no longer uses it.
 
-    Else the first other such account owns it. Those that track it come before those of images.
+    An account uses it that tracks it, or an image that it gives notes to. Else the first other such account
+    owns it; those that track it come before those of images.
     """
     of_image = f"""
            FROM source AS image JOIN project ON project.source_id = image.id
@@ -5248,12 +5262,14 @@ def _assignments(options: Iterable[Option]) -> str:
     return ", ".join(f"{option.name} = :{option.name}" for option in options)
 
 
+# What notes an image gets, its source has.
+_OPTIONS_OF_PROJECT = [option for option in PROJECT_OPTIONS if option.name != "notes_from"]
 _UPDATE_STATUS = """
            update_state = :update_state, severity = :severity, is_withdrawn = :is_withdrawn,
            is_ended = :is_ended, fixes_cve = :fixes_cve, update_step = :update_step, behind = :behind,
            certainty = :certainty"""
 _UPDATE_PROJECT = f"""
-    UPDATE project SET {_assignments(one for one in PROJECT_OPTIONS if one.name != "notes_from")},
+    UPDATE project SET {_assignments(_OPTIONS_OF_PROJECT)},
            exclude_version_regexp = :exclude_version_regexp, version_answers = :version_answers,
            installed = :installed, places = :places, alerted = :alerted,
            {_UPDATE_STATUS}, revision = revision + 1,
@@ -5306,7 +5322,7 @@ class StoreError(ReleasetrackError):
 
 
 def search_term(text: str | None) -> str:
-    """As much of a text as is sought, by instr(): hostile words and notes can make LIKE take a minute."""
+    """Returns as much of a text as is sought, by instr(): hostile words can make LIKE take a minute."""
     return (text or "")[:NAME_LIMIT].encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
@@ -5314,7 +5330,7 @@ Values = Mapping[str, Any] | Sequence[Any]  # of the placeholders of a statement
 
 
 def _read_installation(stored: dict[str, Any]) -> Installation:
-    """Of a list in the store, whose object it may change: lists in it become tuples."""
+    """Returns an Installation of what the store has of it, which it changes: lists become tuples."""
     if cve := stored.get("cve"):
         stored["cve"] = tuple(cve)
     if newest := stored.get("advised_newest"):
@@ -5329,36 +5345,55 @@ def _read_installation(stored: dict[str, Any]) -> Installation:
     return Installation(**stored)
 
 
-_READERS: dict[str, Callable[[Any], Any]] = {  # of a column, by the type of the field
-    "bool": bool,
-    "tuple[str, ...]": lambda text: tuple(json.loads(text)) if text else (),
-    "tuple[tuple[str, bool], ...]": lambda text: tuple(map(tuple, json.loads(text))),
-    "tuple[Installation, ...]": lambda text: tuple(map(_read_installation, json.loads(text))),
-    "Mapping[str, tuple[str, ...]]": lambda text: {
-        kind: tuple(ids) for kind, ids in json.loads(text).items()
-    },
-    "Mapping[str, Any]": json.loads,
+def _texts_of_json(stored: str | None) -> tuple[str, ...]:
+    return tuple(json.loads(stored)) if stored else ()
+
+
+def _pairs_of_json(stored: str) -> tuple[tuple[str, bool], ...]:
+    return tuple(map(tuple, json.loads(stored)))
+
+
+def _installations_of_json(stored: str) -> tuple[Installation, ...]:
+    return tuple(map(_read_installation, json.loads(stored)))
+
+
+def _ids_by_kind_of_json(stored: str) -> dict[str, tuple[str, ...]]:
+    return {kind: tuple(ids) for kind, ids in json.loads(stored).items()}
+
+
+# What reads a column, by the type of its field; any other is as SQLite has it.
+_READERS: dict[Any, Callable[[Any], Any]] = {
+    bool: bool,
+    tuple[str, ...]: _texts_of_json,
+    tuple[tuple[str, bool], ...]: _pairs_of_json,
+    tuple[Installation, ...]: _installations_of_json,
+    Mapping[str, tuple[str, ...]]: _ids_by_kind_of_json,
+    Mapping[str, Any]: json.loads,
 }
 
 
 @functools.cache
 def _readers(kind: Any) -> dict[str, Callable[[Any], Any] | None]:
-    return {field.name: _READERS.get(str(field.type)) for field in dataclasses.fields(kind)}
+    types = get_type_hints(kind)
+    return {field.name: _READERS.get(types[field.name]) for field in dataclasses.fields(kind)}
 
 
-def _value(kind: Callable[..., V], row: sqlite3.Row, **more: Any) -> V:
-    """A dataclass of the columns with its fields' names; tuples and mappings are kept as JSON."""
-    found = dict(zip(row.keys(), row))  # dict(row) looks for each name from the first on
+def _value(kind: Callable[..., V], row: sqlite3.Row, **members: Any) -> V:
+    """Returns a dataclass of the columns that have its fields' names, and of further ``members``.
+
+    Tuples and mappings are kept as JSON.
+    """
+    columns = dict(zip(row.keys(), row))  # dict(row) looks for each name from the first on
     read = {
-        name: reader(found[name]) if reader else found[name]
+        name: reader(columns[name]) if reader else columns[name]
         for name, reader in _readers(kind).items()
-        if name in found
+        if name in columns
     }
-    return kind(**{**read, **more})
+    return kind(**{**read, **members})
 
 
 def _reference_counter() -> Callable[[object], Any]:
-    """A function that keeps an object for ever, as one reference to it is never given back."""
+    """Returns a function that keeps an object for ever: one reference to it is never given back."""
     try:
         import ctypes
 
@@ -5403,7 +5438,7 @@ def _statements(script: str) -> Iterator[str]:
 
 
 def _check_schema(db: sqlite3.Connection, path: str, scripts: Mapping[int, str]) -> int:
-    """The version of the schema; 0 for an empty file. Raises StoreError for one that cannot be used."""
+    """Returns the version of the schema; 0 for an empty file. Raises StoreError for one of no use."""
     known = max(scripts) + 1
     version, owner, tables = db.execute("""
         SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)
@@ -5429,7 +5464,7 @@ def _schema_version(db: sqlite3.Connection) -> int:
 
 
 def _lacks_alerted(db: sqlite3.Connection) -> bool:
-    """Whether a store has no column ``project.alerted``, as one that was made with the first schema 9.
+    """Tells whether a store has no column ``project.alerted``, as one made with the first schema 9.
 
     An empty database has no such table, and so lacks no column of it.
     """
@@ -5442,7 +5477,7 @@ def _needs_upgrade(db: sqlite3.Connection, scripts: Mapping[int, str]) -> bool:
 
 
 def _run_scripts(db: sqlite3.Connection, scripts: Mapping[int, str]) -> None:
-    """Bring a database to the present schema, and create its views."""
+    """Brings a database to the present schema, and creates its views."""
     while script := scripts.get(_schema_version(db)):
         for statement in _statements(script):
             db.execute(statement)
@@ -5464,20 +5499,22 @@ _SQL_WORD = re.compile(
 
 
 def _words(statement: str) -> list[str]:
-    """The words of a statement, without comments and blanks."""
+    """Returns the words of a statement, without comments and blanks."""
     matches = _SQL_WORD.finditer(statement)
     return [match[match.lastgroup] for match in matches if match.lastgroup]
 
 
 def _definitions(kind: str, statement: str) -> set[str]:
-    """The parts of a CREATE statement: each column, constraint and option of a table; others are one part.
+    """Returns the parts of a CREATE statement: each column, constraint and option of a table.
 
-    ALTER TABLE adds columns behind the others and puts names into quotes, so that the texts of equal
+    A statement of another kind is one part. ALTER TABLE adds columns behind the others and puts names into quotes, so that the texts of equal
     tables differ.
     """
     if kind != "table":
         return {" ".join(_words(statement))}
-    definitions, definition, depth = set[str](), list[str](), 0
+    definitions = set[str]()
+    definition = list[str]()
+    depth = 0  # of brackets
     for word in _words(statement):
         if word == ")":
             depth -= 1
@@ -5493,7 +5530,7 @@ def _definitions(kind: str, statement: str) -> set[str]:
 
 
 def _schema_parts(db: sqlite3.Connection) -> set[tuple[str, str]]:
-    """What the tables, indexes and triggers of a database consist of, as (name, definition)."""
+    """Returns what the tables, indexes and triggers of a database consist of, as (name, definition)."""
     parts = set[tuple[str, str]]()
     rows = db.execute(
         "SELECT type, name, sql FROM sqlite_schema WHERE type != 'view' AND sql IS NOT NULL"
@@ -5513,7 +5550,7 @@ def _parts_of_new_store(scripts: tuple[tuple[int, str], ...]) -> set[tuple[str, 
 def _require_whole_schema(
     db: sqlite3.Connection, path: str, scripts: Mapping[int, str] = MIGRATIONS
 ) -> None:
-    """Raise StoreError unless a database of the present schema has all that a new store has.
+    """Raises StoreError unless a database of the present schema has all that a new store has.
 
     The number of a schema does not say that: eight forms of schema 8 and 9 were made under two numbers.
     """
@@ -5534,7 +5571,7 @@ def _lacking_parts(path: str, names: Collection[str], schema: int) -> StoreError
 
 
 def _upgrade_whole(db: sqlite3.Connection, path: str, scripts: Mapping[int, str]) -> None:
-    """Bring a database to the present schema. Raises StoreError where that cannot be whole."""
+    """Brings a database to the present schema. Raises StoreError where that cannot be whole."""
     try:
         _run_scripts(db, scripts)
     except sqlite3.OperationalError as error:
@@ -5547,9 +5584,9 @@ def _upgrade_whole(db: sqlite3.Connection, path: str, scripts: Mapping[int, str]
 
 @contextlib.contextmanager
 def _whole_copy(db: sqlite3.Connection, path: str) -> Iterator[str]:
-    """Copy a database beside ``path``, for its owner alone, and move that there at the end of the block.
+    """Copies a database beside ``path``, for its owner alone, and moves that there at the end of the block.
 
-    Gives the name of the copy until then. Where the block raises, it is deleted, and ``path`` stays.
+    Yields the name of the copy until then. Where the block raises, it is deleted, and ``path`` stays.
     """
     part = f"{path}.{make_id()}.part"
     os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -5560,24 +5597,24 @@ def _whole_copy(db: sqlite3.Connection, path: str) -> Iterator[str]:
         yield part
         os.replace(part, path)
     finally:
-        for rest in (part, f"{part}-journal"):
+        for leftover in (part, f"{part}-journal"):
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(rest)
+                os.unlink(leftover)
 
 
 def _is_on_read_only_disk(path: str) -> bool:
-    """Whether nobody can write to a file, or make it. Raises OSError."""
+    """Tells whether nobody can write to a file, or make it. Raises OSError."""
     place = path if os.path.exists(path) else os.path.dirname(path)
     return os.path.exists(place) and bool(os.statvfs(place).f_flag & os.ST_RDONLY)
 
 
 def _is_on_full_disk(path: str) -> bool:
-    """Whether less than 1 MiB is free in the folder of a file. Raises OSError."""
+    """Tells whether less than 1 MiB is free in the folder of a file. Raises OSError."""
     return shutil.disk_usage(os.path.dirname(path)).free < MIB
 
 
 def _opening_advice(error: BaseException, path: str) -> str:
-    """What helps where a file cannot be opened as a store, as part of a sentence."""
+    """Returns what helps where a file cannot be opened as a store, as part of a sentence."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     is_full = code == sqlite3.SQLITE_FULL or getattr(error, "errno", 0) == errno.ENOSPC
     with contextlib.suppress(OSError):
@@ -5591,25 +5628,26 @@ def _opening_advice(error: BaseException, path: str) -> str:
 
 
 def _why_not_open(path: str, error: BaseException) -> str:
-    """Why a file cannot be opened as a store, and what to do about it."""
+    """Returns why a file cannot be opened as a store, and what to do about it."""
     reason = getattr(error, "strerror", None) or str(error)
     advice = _opening_advice(error, os.path.abspath(path))
-    other = f"name another file with --db or {SETTINGS['db'].variable}"
-    return f"{path} cannot be opened as a store: {reason}; {advice}, or {other}"
+    alternative = f"name another file with --db or {SETTINGS['db'].variable}"
+    return f"{path} cannot be opened as a store: {reason}; {advice}, or {alternative}"
 
 
 class _SharedTransaction:
     """What several writers wrote, on the connection of the first of them, until it is committed."""
 
     def __init__(self, connection: sqlite3.Connection, *, is_durable: bool) -> None:
-        self.connection, self.is_durable = connection, is_durable
+        self.connection = connection
+        self.is_durable = is_durable
         self.began_at = time.monotonic()
         self.writers = 0  # that have written, and wait
         self._has_ended = threading.Event()
         self._fault: Exception | None = None
 
     def end(self, fault: Exception | None) -> None:
-        """Let its writers go on: all is on the disk; or nothing is, by a fault."""
+        """Lets its writers go on: all is on the disk; or nothing is, by a fault."""
         self._fault = fault
         if self.connection.in_transaction:
             with contextlib.suppress(sqlite3.Error):
@@ -5617,7 +5655,7 @@ class _SharedTransaction:
         self._has_ended.set()
 
     def await_end(self) -> None:
-        """Raises what kept it from being committed."""
+        """Waits for the commit, and raises what kept it from being made."""
         try:
             self._has_ended.wait()
         except BaseException:
@@ -5650,8 +5688,11 @@ class GroupCommit:
 
     @contextlib.contextmanager
     def turn(self, own: sqlite3.Connection, *, is_durable: bool) -> Iterator[sqlite3.Connection]:
-        """The connection to write by: ``own``, or another's. Raises StoreUnavailable and sqlite3.Error.
-        ``is_durable``: whether ``own`` has its commits on the disk; else nobody joins its transactions."""
+        """Yields the connection to write by: ``own``, or another writer's.
+
+        ``is_durable``: whether ``own`` has its commits on the disk; else nobody joins its transactions. Raises
+        StoreUnavailable and sqlite3.Error.
+        """
         if not self._take_turn():
             raise StoreUnavailable("the store cannot be written: other writers take too long")
         try:
@@ -5669,7 +5710,7 @@ class GroupCommit:
         shared.await_end()
 
     def _take_turn(self) -> bool:
-        """Whether it came, within BUSY_TIMEOUT."""
+        """Tells whether it came, within BUSY_TIMEOUT."""
         with self._lock:
             if not self._is_taken:
                 self._is_taken = True
@@ -5685,7 +5726,7 @@ class GroupCommit:
             raise
 
     def _stop_waiting(self, sign: threading.Lock) -> bool:
-        """False where the turn was given at this very moment."""
+        """Leaves the line; returns False where the turn was given at this very moment."""
         with self._lock:
             if sign not in self._waiting:
                 return False
@@ -5707,7 +5748,7 @@ class GroupCommit:
         return self._open
 
     def _undo(self, shared: _SharedTransaction) -> None:
-        """Undo what this writer wrote, or all of the transaction where that fails.
+        """Undoes what this writer wrote, or all of the transaction where that fails.
 
         SQLite itself has undone all after some faults, as of a full disk.
         """
@@ -5720,7 +5761,7 @@ class GroupCommit:
         shared.end(StoreUnavailable("the store cannot be written: a write beside it failed"))
 
     def _end_turn(self) -> None:
-        """Leave the open transaction to who waits longest, or commit it where nobody does."""
+        """Leaves the open transaction to the writer that waits longest, or commits it where none does."""
         shared = self._open
         if shared and self._may_be_joined(shared) and self._give_turn():
             return
@@ -5736,7 +5777,7 @@ class GroupCommit:
         return shared.is_durable and shared.writers < self._MOST_WRITERS and age < self._LONGEST
 
     def _give_turn(self, *, is_free_otherwise: bool = False) -> bool:
-        """Whether somebody waits, who has the turn now."""
+        """Gives the turn to the writer that waits longest; tells whether there was one."""
         with self._lock:
             if self._waiting:
                 self._waiting.popleft().release()
@@ -5777,13 +5818,17 @@ class Database:
             raise StoreError(
                 "the store must be a file, which threads and processes share; use --db"
             )
-        self.path, self.clock, self.quota_of = os.path.abspath(path), clock, quota_of
+        self.path = os.path.abspath(path)
+        self.clock = clock
+        self.quota_of = quota_of
         # How threads of this process wake each other. What is to be done then, they read from the store.
-        self.check_wakeup, self.send_wakeup = threading.Event(), threading.Event()
+        self.check_wakeup = threading.Event()
+        self.send_wakeup = threading.Event()
         self.has_to_compare = threading.Event()  # something was installed, or found beside that
         self.workers = set[str]()  # that run in this process, by name
         self._scripts = migrations
-        self._fault, self._fault_at = "", 0.0  # the last one, and when on the monotonic clock
+        self._fault = ""  # the last one
+        self._fault_at = 0.0  # when that was, on the monotonic clock
         self._enter_process()
         try:
             self._open()
@@ -5795,7 +5840,7 @@ class Database:
             raise StoreError(_why_not_open(path, cause)) from error
 
     def _enter_process(self) -> None:
-        """Begin with connections and locks of this process: SQLite's must not be carried over a fork."""
+        """Begins with connections and locks of this process: SQLite's must not be carried over a fork."""
         self._process = os.getpid()
         self._local = threading.local()
         self._connections: weakref.WeakSet[_StoreConnection] = weakref.WeakSet()
@@ -5815,13 +5860,8 @@ class Database:
         # SQLite would open a file that is not ours to write, too.
         if not self.is_read_only and not os.access(self.path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        # A backup (its byte 18 is 1) may have been copied over a store whose write-ahead log is still there.
-        # Not closed: that would release the locks that SQLite may hold on the file in this process (POSIX).
-        if (
-            os.path.exists(f"{self.path}-wal")
-            and os.path.getsize(f"{self.path}-wal")
-            and (os.pread(os.open(self.path, os.O_RDONLY), 1, 18) == b"\x01")
-        ):
+        # A backup may have been copied over a store whose write-ahead log is still there.
+        if self._has_log() and self._is_in_rollback_mode():
             raise StoreError(
                 f"{self.path} is a backup beside the write-ahead log of another store; delete "
                 f"{self.path}-wal and {self.path}-shm, or use the command restore"
@@ -5834,8 +5874,20 @@ class Database:
         if not self.is_read_only:
             self._enter_wal(self.connection)  # last, because it changes the file
 
+    def _has_log(self) -> bool:
+        log_file = f"{self.path}-wal"
+        return os.path.exists(log_file) and os.path.getsize(log_file) > 0
+
+    def _is_in_rollback_mode(self) -> bool:
+        """Tells whether the file is one that has no write-ahead log, as a backup: its byte 18 is 1.
+
+        https://www.sqlite.org/fileformat.html#file_format_version_numbers
+        """
+        # Not closed: that would release the locks that SQLite may hold on the file in this process (POSIX).
+        return os.pread(os.open(self.path, os.O_RDONLY), 1, 18) == b"\x01"
+
     def _upgrade(self) -> None:
-        """Bring the file to the present schema, and keep a copy of what it was.
+        """Brings the file to the present schema, and keeps a copy of what it was.
 
         Where that fails, the file stays as it was, and no copy is left. Raises StoreError.
         """
@@ -5866,17 +5918,16 @@ class Database:
 
     @property
     def _loose_connection(self) -> sqlite3.Connection:
-        """This thread's for what need not be durable."""
+        """Returns this thread's connection for what need not be durable."""
         db: sqlite3.Connection | None = getattr(self._local, "loose_db", None)
         if db is None:
             db = self._local.loose_db = self._connect()
-            db.execute(
-                "PRAGMA synchronous = NORMAL"
-            )  # the log is synced with the next durable write
+            # The log is synced with the next durable write.
+            db.execute("PRAGMA synchronous = NORMAL")
         return db
 
     def _connect(self) -> sqlite3.Connection:
-        """Open the file; where that was moved or deleted, no new one is made.
+        """Opens the file; where that was moved or deleted, no new one is made.
 
         Each of 50 threads has a connection, which keeps few pages and statements: they fill up in hours.
         """
@@ -5898,18 +5949,19 @@ class Database:
         return db
 
     def _access_mode(self) -> str:
-        """What the file's address asks of SQLite: https://www.sqlite.org/uri.html
+        """Returns what the file's address asks of SQLite: https://www.sqlite.org/uri.html
 
         On a read-only file system it can make no index of a log, and needs none where there is no log.
         """
         if not self.is_read_only:
             return "mode=rw"
-        log_file = f"{self.path}-wal"
-        has_log = os.path.exists(log_file) and os.path.getsize(log_file)
-        return "mode=ro" if has_log else "mode=ro&immutable=1"
+        return "mode=ro" if self._has_log() else "mode=ro&immutable=1"
 
     def _enter_wal(self, db: sqlite3.Connection) -> None:
-        """SQLite does not wait for its lock here, so this does: another process may be doing the same."""
+        """Gives the file a write-ahead log.
+
+        SQLite does not wait for its lock here, so this does: another process may be doing the same.
+        """
         end = time.monotonic() + BUSY_TIMEOUT
         while db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             if time.monotonic() > end:
@@ -5922,7 +5974,7 @@ class Database:
             time.sleep(0.02)
 
     def close(self) -> None:
-        """Close the connections, but those of threads that go on: closing what is in use would crash."""
+        """Closes the connections, but those of threads that go on: closing what is in use would crash."""
         self._follow_fork()
         ends_at = time.monotonic() + 0.5
         for db in list(self._connections):
@@ -5950,7 +6002,7 @@ class Database:
             raise StoreUnavailable(self._fault) from error
 
     def rows(self, sql: str, values: Values = ()) -> list[sqlite3.Row]:
-        """All rows: an unfinished cursor would keep the write-ahead log from shrinking."""
+        """Returns all rows: an unfinished cursor would keep the write-ahead log from shrinking."""
         with self._translating_faults("read"):
             return self.connection.execute(sql, values).fetchall()
 
@@ -5968,7 +6020,7 @@ class Database:
         return row[0] if row else None
 
     def await_others(self, is_done: Callable[[], Any], seconds: float) -> None:
-        """Wait until ``is_done``, at most so long, where threads of this process do what is to be done."""
+        """Waits until ``is_done``, at most so long, where threads of this process do what is to be done."""
         end = time.monotonic() + seconds
         while "tracker" in self.workers and time.monotonic() < end and not is_done():
             time.sleep(0.05)
@@ -5979,8 +6031,9 @@ class Database:
             return db.execute(sql, values).rowcount
 
     def require_quota(self, name: str, used: int) -> None:
-        """Raise Invalid, in the transaction that adds one more, where an account has all that it may have."""
-        if used >= (limit := self.quota_of(name)):
+        """Raises Invalid, in the transaction that adds one, where an account has all that it may have."""
+        limit = self.quota_of(name)
+        if used >= limit:
             raise Invalid(
                 f"An account may have at most {pluralize(limit, name[:-1])}; --quota {name}=N "
                 "raises that."
@@ -5990,7 +6043,7 @@ class Database:
     def transaction(
         self, *, erases: bool = False, is_durable: bool = True
     ) -> Iterator[sqlite3.Connection]:
-        """Make a write, whole or not at all, that is on the disk when the block has ended.
+        """Makes a write, whole or not at all, that is on the disk when the block has ended.
 
         One at a time in a process, because SQLite's own waiting is unfair. In the block this thread reads by
         the connection that it writes by. ``erases``: nothing of what it deletes stays in the file or its log.
@@ -6021,31 +6074,31 @@ class Database:
             )
 
     def revision(self) -> int:
-        """A number that rises when the store has changed, to ask for before reading what is kept."""
+        """Returns a number that rises when the store has changed, to ask for before reading what is kept."""
         self._follow_fork()
         with self._watching:
             try:
                 if self._watcher is None:
-                    self._watcher, self._watched_since = self._connect(), time.monotonic_ns()
-                return (
-                    self._watched_since + self._watcher.execute("PRAGMA data_version").fetchone()[0]
-                )
+                    self._watcher = self._connect()
+                    self._watched_since = time.monotonic_ns()
+                (changes,) = self._watcher.execute("PRAGMA data_version").fetchone()
+                return self._watched_since + int(changes)
             except sqlite3.Error:
                 self._watcher = None
                 return time.monotonic_ns()
 
     def backup(self, path: str) -> None:
-        """Write a consistent copy while others write. Raises OSError and sqlite3.Error."""
+        """Writes a consistent copy while others write. Raises OSError and sqlite3.Error."""
         with _whole_copy(self.connection, path):
             pass
 
     def require_writable(self) -> None:
-        """Raise StoreError where nothing can be recorded."""
+        """Raises StoreError where nothing can be recorded."""
         if self.is_read_only:
             raise StoreError(f"{self.path} {_READ_ONLY}")
 
     def problem(self) -> str:
-        """What is wrong with the file or its disk, or was found wrong within 10 seconds; "" if nothing is."""
+        """Returns what is wrong with the file or its disk, or was within 10 seconds; "" if nothing is."""
         try:
             self.rows("SELECT 1 FROM sqlite_schema LIMIT 1")
             self._check_place()
@@ -6054,7 +6107,8 @@ class Database:
                 return "the disk is full"
         except (StoreError, StoreUnavailable, OSError) as error:
             return str(error)
-        return self._fault if self._fault and time.monotonic() - self._fault_at < 10 else ""
+        is_recent = time.monotonic() - self._fault_at < 10
+        return self._fault if is_recent else ""
 
     def size(self) -> int:
         return sum(
@@ -6065,7 +6119,7 @@ class Database:
 
 
 def is_in_use(path: str) -> bool:
-    """Whether another process has the store open, or it is not ours to open.
+    """Tells whether another process has the store open, or it is not ours to open.
 
     Each connection of SQLite locks one of these bytes: https://www.sqlite.org/src/file/src/os.h
     Locks of this process' own end here.
@@ -6079,7 +6133,7 @@ def is_in_use(path: str) -> bool:
 
 
 def _require_own_code(db: sqlite3.Connection, path: str, version: int) -> None:
-    """Raise StoreError where a database has triggers, or views that no upgrade creates again, of others."""
+    """Raises StoreError where a database has triggers, or views that no upgrade creates again, of others."""
     own = {definition for _, definition in _parts_of_new_store(tuple(MIGRATIONS.items()))}
     for statement in (*_statements(VIEWS), *_statements(_FORMER_TRIGGERS)):
         own |= _definitions("view", statement.strip().removesuffix(";"))
@@ -6091,15 +6145,32 @@ def _require_own_code(db: sqlite3.Connection, path: str, version: int) -> None:
 
 
 def _try_upgrade(part: str, copy: str) -> None:
-    """Raise StoreError unless ``part``, a copy of the backup ``copy``, can be upgraded. It stays as it is."""
+    """Raises StoreError unless ``part``, a copy of the backup ``copy``, can be upgraded. It stays as it is."""
     with contextlib.closing(sqlite3.connect(part, isolation_level=None)) as db:
         db.execute("BEGIN")
         _upgrade_whole(db, copy, MIGRATIONS)
         db.execute("ROLLBACK")
 
 
+def _require_sound(backup_db: sqlite3.Connection, path: str) -> None:
+    """Raises StoreError or sqlite3.Error unless a database is a whole store, with no code of others."""
+    version = _check_schema(backup_db, path, MIGRATIONS)
+    if not version:
+        raise StoreError(f"{path} is empty; name a backup")
+    _require_own_code(backup_db, path, version)
+    integrity = backup_db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    if integrity != "ok" or backup_db.execute("PRAGMA foreign_key_check").fetchone():
+        raise sqlite3.DatabaseError("the backup is damaged")
+
+
+def _delete_logs(path: str) -> None:
+    for log_file in (f"{path}-wal", f"{path}-shm", f"{path}-journal"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(log_file)
+
+
 def restore(copy: str, path: str) -> None:
-    """Replace the store at ``path``, which this process must not have open, by a backup.
+    """Replaces the store at ``path``, which this process must not have open, by a backup.
 
     Raises StoreError, and leaves it, when a process uses it, or the backup is damaged, another program's, of
     a newer one, or cannot be upgraded.
@@ -6107,24 +6178,15 @@ def restore(copy: str, path: str) -> None:
     try:
         if os.path.exists(copy) and not os.path.isfile(copy):  # a pipe would never end
             raise StoreError(f"{copy} is no file; name a backup")
-        with contextlib.closing(
-            sqlite3.connect(
-                f"file:{quote(os.path.abspath(copy))}?mode=ro", uri=True, isolation_level=None
-            )
-        ) as source:
-            if not (version := _check_schema(source, copy, MIGRATIONS)):
-                raise StoreError(f"{copy} is empty; name a backup")
-            _require_own_code(source, copy, version)
-            integrity = source.execute("PRAGMA integrity_check(1)").fetchone()[0]
-            if integrity != "ok" or source.execute("PRAGMA foreign_key_check").fetchone():
-                raise sqlite3.DatabaseError("the backup is damaged")
+        address = f"file:{quote(os.path.abspath(copy))}?mode=ro"
+        backup_db = sqlite3.connect(address, uri=True, isolation_level=None)
+        with contextlib.closing(backup_db):
+            _require_sound(backup_db, copy)
             if is_in_use(path):
                 raise StoreError(f"{path} is in use, or not yours; stop what uses it first")
-            with _whole_copy(source, path) as part:
+            with _whole_copy(backup_db, path) as part:
                 _try_upgrade(part, copy)
-            for companion in (f"{path}-wal", f"{path}-shm", f"{path}-journal"):
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(companion)
+            _delete_logs(path)
     except (OSError, sqlite3.Error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise StoreError(f"{copy} cannot be restored: {reason}") from error
@@ -6138,22 +6200,25 @@ class _Part:
     """A part of the store. Its methods return values, never rows; each is one statement or transaction."""
 
     def __init__(self, store: Store) -> None:
-        self._store, self._db = store, store.database
+        self._store = store
+        self._db = store.database
 
 
 class Config(_Part):
     """What the operator has set; and as "serve" what the last ``serve`` was started with. Unchecked."""
 
     def all(self) -> dict[str, Any]:
-        """What is stored, by name: the texts of a setting; those of "serve" by name."""
+        """Returns what is stored, by name: the texts of a setting; those of "serve" by name."""
         return {
             row["name"]: json.loads(row["value"])
             for row in self._db.rows("SELECT name, value FROM setting ORDER BY name")
         }
 
     def change(self, name: str, change: Callable[[Any], Any]) -> bool:
-        """Replace what is stored under a name by what ``change`` makes of it ([]: nothing), in one
-        transaction; whether it differs. Nothing of the old stays in the file."""
+        """Replaces what is stored under a name by what ``change`` makes of it; tells whether it differs.
+
+        [] is nothing. It is one transaction, and nothing of the old stays in the file.
+        """
         with self._db.transaction(erases=True) as db:
             before = self._db.value("SELECT value FROM setting WHERE name = ?", (name,))
             values = change(json.loads(before or "[]"))
@@ -6164,11 +6229,14 @@ class Config(_Part):
         return after != before
 
     def setup_token(self) -> str:
-        """What the link that makes the first account carries: the same in all processes, until it is used."""
+        """Returns the token in the link that makes the first account.
+
+        It is the same in all processes, until it is used.
+        """
         return self._made_once("setup_token")
 
     def signing_key(self) -> str:
-        """The key of what this service signs for itself: the same in all processes, and after a restart."""
+        """Returns the key of what this service signs for itself, the same in all processes for ever."""
         return self._made_once("signing_key")
 
     def _made_once(self, name: str) -> str:
@@ -6182,14 +6250,16 @@ _IS_DOUBLE = (sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMAR
 
 
 @contextlib.contextmanager
-def _unique(what: str, kind: type[Invalid] = Invalid) -> Iterator[None]:
-    """Raises Invalid where a row would be the second one of its name; NotFound where what it belongs to, such
-    as its account, was deleted meanwhile."""
+def _unique(description: str, kind: type[Invalid] = Invalid) -> Iterator[None]:
+    """Raises Invalid where a row would be the second one of its name.
+
+    Raises NotFound where what it belongs to, such as its account, was deleted meanwhile.
+    """
     try:
         yield
     except sqlite3.IntegrityError as error:
         if error.sqlite_errorcode in _IS_DOUBLE:
-            raise kind(f"There is {what} already.") from None
+            raise kind(f"There is {description} already.") from None
         if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
             raise NotFound("What this belongs to was deleted meanwhile.") from None
         raise
@@ -6207,47 +6277,56 @@ class Accounts(_Part):
         zone: str = "UTC",
         as_first: bool = False,
     ) -> Account:
-        """The new account, with its address as a destination; the first of all is an administrator. To one
-        without a password, which a program made, nobody can sign in: ``as_first`` is that one, if there is
-        one. Raises Invalid when the address has an account, or when it is to be the first and is not."""
+        """Returns the new account, with its address as a destination. The first is an administrator.
+
+        Nobody can sign in to an account without a password, which a program made: it does not count as the
+        first of a person, and becomes the one that is made ``as_first``. Raises Invalid when the address has an
+        account, or when it is to be the first and is not.
+        """
         with self._db.transaction() as db, _unique(f"an account {email}"):
-            is_first, now = not (self.count() if password else self.all()), self._db.clock()
+            is_first = not (self.count() if password else self.all())
             if as_first and not is_first:
                 raise Invalid("The first account exists already.")
             if password:
                 db.execute("DELETE FROM setting WHERE name = 'setup_token'")
-            if as_first and (made := next((one for one in self.all() if not one.password), None)):
+            unclaimed = [account for account in self.all() if not account.password]
+            if as_first and unclaimed:
                 account = dataclasses.replace(
-                    made, email=email, name=name, password=password, is_admin=True
+                    unclaimed[0], email=email, name=name, password=password, is_admin=True
                 )
                 db.execute(_UPDATE_ACCOUNT, vars(account))
                 return account
             account = Account(
-                make_id(),
-                type,
-                email,
-                name,
-                is_admin or is_first,
-                "daily",
-                zone,
-                password,
-                make_id(),
+                id=make_id(),
+                type=type,
+                email=email,
+                name=name,
+                is_admin=is_admin or is_first,
+                email_notification="daily",
+                time_zone=zone,
+                password=password,
+                feed_secret=make_id(),
             )
-            db.execute(
-                """
-                INSERT INTO account (id, type, email, name, is_admin, email_notification, time_zone, password,
-                                     feed_secret, created_at)
-                VALUES (:id, :type, :email, :name, :is_admin, :email_notification, :time_zone, :password,
-                        :feed_secret, :now)""",
-                vars(account) | {"now": now},
-            )
-            db.execute(
-                """
-                INSERT INTO destination (id, account_id, kind, name, settings, secret, created_at)
-                VALUES (?, ?, 'email', 'account', '{"to":""}', '', ?)""",
-                (make_id(), account.id, now),
-            )
+            self._insert(db, account)
         return account
+
+    def _insert(self, db: sqlite3.Connection, account: Account) -> None:
+        """Writes a new account, and its address as a destination."""
+        now = self._db.clock()
+        db.execute(
+            """
+            INSERT INTO account (id, type, email, name, is_admin, email_notification, time_zone, password,
+                                 feed_secret, created_at)
+            VALUES (:id, :type, :email, :name, :is_admin, :email_notification, :time_zone, :password,
+                    :feed_secret, :now)""",
+            vars(account) | {"now": now},
+        )
+        db.execute(
+            """
+            INSERT INTO destination (id, account_id, kind, name, settings, secret, created_at)
+            VALUES (?, ?, 'email', 'account', '{"to":""}', '', ?)""",
+            (make_id(), account.id, now),
+        )
 
     def all(self) -> list[Account]:
         return self._db.all(Account, "SELECT * FROM account_view ORDER BY number")
@@ -6256,7 +6335,7 @@ class Accounts(_Part):
         return int(self._db.value("SELECT count(*) FROM account WHERE password != ''"))
 
     def are_several(self) -> bool:
-        """Whether one account could keep another one waiting."""
+        """Tells whether one account could keep another one waiting."""
         return bool(self._db.value("SELECT count(*) > 1 FROM account"))
 
     def by_email(self, email: str) -> Account | None:
@@ -6266,8 +6345,10 @@ class Accounts(_Part):
         return self._db.one(Account, "SELECT * FROM account_view WHERE id = ?", (account_id,))
 
     def change(self, account_id: str, values: Mapping[str, Any]) -> None:
-        """Set fields of an account by name; a new password ends its sessions. Raises Invalid when another
-        account has the e-mail address, or when no administrator would be left."""
+        """Sets fields of an account by name; a new password ends its sessions.
+
+        Raises Invalid when another account has the e-mail address, or when no administrator would be left.
+        """
         with self._db.transaction() as db, _unique(f"an account {values.get('email')}"):
             if account := self.get(account_id):
                 db.execute(_UPDATE_ACCOUNT, vars(dataclasses.replace(account, **values)))
@@ -6283,7 +6364,7 @@ class Accounts(_Part):
             )
 
     def by_feed(self, secret: str) -> tuple[str, Tag | None] | None:
-        """``(account id, the tag if the feed is a tag's)`` of a feed's secret."""
+        """Returns ``(account id, the tag if the feed is a tag's)`` of a feed's secret."""
         if account_id := self._db.value("SELECT id FROM account WHERE feed_secret = ?", (secret,)):
             return account_id, None
         row = self._db.row("SELECT account_id, id, name FROM tag WHERE feed_secret = ?", (secret,))
@@ -6298,7 +6379,10 @@ class Accounts(_Part):
     def turn_on_second_factor(
         self, account_id: str, secret: str, step: int, codes: Sequence[str]
     ) -> None:
-        """Ask for codes at log-ins. ``step``: of the code typed; ``codes``: hashes. Raises Invalid if on."""
+        """Has codes asked for at log-ins. Raises Invalid if they are already.
+
+        ``step``: of the code that was typed; ``codes``: hashes of recovery codes.
+        """
         with _unique("a second factor"):
             self._db.write(
                 """
@@ -6308,36 +6392,35 @@ class Accounts(_Part):
             )
 
     def turn_off_second_factor(self, account_id: str) -> bool:
-        """Whether it was on. Nothing of it stays in the file."""
+        """Tells whether it was on. Nothing of it stays in the file."""
         changed_rows = self._db.write(
             "DELETE FROM second_factor WHERE account_id = ?", (account_id,), erases=True
         )
         return changed_rows > 0
 
     def use_code(self, account_id: str, step: int, recovery_code: str) -> bool:
-        """Whether a step's code, or else a recovery code (its hash), could be used: each can be once."""
-        return (
-            self._db.write(
-                """
+        """Tells whether a step's code, or else a recovery code (its hash), could be used: each can be once."""
+        used_steps = self._db.write(
+            """
             UPDATE second_factor SET last_step = :step WHERE account_id = :account AND last_step < :step
             """,
-                {"account": account_id, "step": step},
-            )
-            > 0
-            or self._db.write(
-                """
+            {"account": account_id, "step": step},
+        )
+        if used_steps:
+            return True
+        used_codes = self._db.write(
+            """
             UPDATE second_factor
                SET recovery_codes = (SELECT json_group_array(value) FROM json_each(recovery_codes)
                                       WHERE value <> :code)
              WHERE account_id = :account AND :code IN (SELECT value FROM json_each(recovery_codes))
             """,
-                {"account": account_id, "code": recovery_code},
-            )
-            > 0
+            {"account": account_id, "code": recovery_code},
         )
+        return used_codes > 0
 
     def remove(self, account_id: str) -> None:
-        """Remove an account and all that it owns. Raises Invalid for the only administrator of several."""
+        """Removes an account and all that it owns. Raises Invalid for the only administrator of several."""
         if account := self.get(account_id):
             with self._db.transaction(erases=True) as db:
                 db.execute("DELETE FROM account WHERE id = ?", (account_id,))
@@ -6364,7 +6447,7 @@ class Sessions(_Part):
             )
 
     def find(self, token: str) -> Session | None:
-        """The session of a token, unless it has expired."""
+        """Returns the session of a token, unless it has expired."""
         session = next(iter(self.of_account("", secret_hash(token).hex())), None)
         now = self._db.clock()
         if session and now - session.seen_at > HOUR:  # so that reading rarely costs a write
@@ -6373,7 +6456,7 @@ class Sessions(_Part):
         return session
 
     def of_account(self, account_id: str, session_id: str = "") -> list[Session]:
-        """The sessions of an account, or the one with an id, that have not expired; last seen first."""
+        """Returns the sessions of an account, or the one with an id, that have not expired; last seen first."""
         now = self._db.clock()
         return self._db.all(
             Session,
@@ -6395,15 +6478,27 @@ class Sessions(_Part):
         )
 
 
+class KeyUse(NamedTuple):
+    key_id: str
+    account_id: str
+    networks: tuple[str, ...]  # from which the key may be used
+
+
 class Keys(_Part):
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self._used_at = Recent[str, float](10_000)  # when the last use of one was written
 
     def add(self, account_id: str, name: str, networks: Sequence[str]) -> Key:
-        """A new key. Raises Invalid when the account has one of that name, or too many."""
-        secret = "rt_" + secrets.token_hex(32)  # behind a prefix that secret scanners can look for
-        key = Key(make_id(), account_id, name, tuple(networks), secret, self._db.clock())
+        """Returns a new key. Raises Invalid when the account has one of that name, or too many."""
+        key = Key(
+            id=make_id(),
+            account_id=account_id,
+            name=name,
+            networks=tuple(networks),
+            secret="rt_" + secrets.token_hex(32),  # the prefix is for secret scanners
+            created_at=self._db.clock(),
+        )
         with self._db.transaction() as db, _unique(f"a key {name}"):
             self._db.require_quota("keys", len(self.of_account(account_id)))
             db.execute(
@@ -6415,8 +6510,8 @@ class Keys(_Part):
                     key.id,
                     account_id,
                     name,
-                    secret,
-                    secret_hash(secret),
+                    key.secret,
+                    secret_hash(key.secret),
                     compact_json(networks),
                     key.created_at,
                 ),
@@ -6432,16 +6527,18 @@ class Keys(_Part):
             (account_id,),
         )
 
-    def by_secret(self, secret: str) -> tuple[str, str, tuple[str, ...]] | None:
-        """``(key id, account id, networks)`` of a key, for each request of the API."""
+    def by_secret(self, secret: str) -> KeyUse | None:
+        """Returns whose a key is and from where it may be used, for each request of the API."""
         row = self._db.row(
             "SELECT id, account_id, networks FROM api_key WHERE secret_hash = ?",
             (secret_hash(secret),),
         )
-        return (row["id"], row["account_id"], tuple(json.loads(row["networks"]))) if row else None
+        if row is None:
+            return None
+        return KeyUse(row["id"], row["account_id"], tuple(json.loads(row["networks"])))
 
     def record_use(self, key_id: str) -> None:
-        """Remember that a key is used, to the hour, so that reading rarely costs a write."""
+        """Remembers that a key is used, to the hour, so that reading rarely costs a write."""
         now = self._db.clock()
         if now - self._used_at.get(key_id, -HOUR) >= HOUR:
             self._used_at[key_id] = now - HOUR + MINUTE  # where it cannot be written now
@@ -6450,7 +6547,7 @@ class Keys(_Part):
                 self._used_at[key_id] = now
 
     def remove(self, account_id: str, name: str) -> bool:
-        """Whether there was such a key. Nothing of it stays in the file."""
+        """Tells whether there was such a key. Nothing of it stays in the file."""
         changed_rows = self._db.write(
             "DELETE FROM api_key WHERE account_id = ? AND name = ?",
             (account_id, name),
@@ -6473,7 +6570,7 @@ class Tags(_Part):
         return next((tag for tag in self.of_account(account_id) if tag.id == tag_id), None)
 
     def add(self, account_id: str, name: str) -> Tag:
-        """The new tag. Raises Invalid when the account has one of that name, or too many."""
+        """Returns the new tag. Raises Invalid when the account has one of that name, or too many."""
         tag = Tag(make_id(), name, make_id())
         with self._db.transaction() as db, _unique(f"a tag {name}"):
             self._db.require_quota(
@@ -6487,14 +6584,14 @@ class Tags(_Part):
         return tag
 
     def ids_of(self, account_id: str, names: Iterable[str]) -> list[str]:
-        """The ids of tags by name; those that there are not are added, all or none. Raises as ``add``."""
-        wanted = {name.lower(): name for name in names}
-        if not wanted:
+        """Returns the ids of tags by name; new ones are added, all or none. Raises as ``add``."""
+        spellings = {name.lower(): name for name in names}
+        if not spellings:
             return []
         ids = {tag.name.lower(): tag.id for tag in self.of_account(account_id)}
-        if missing := wanted.keys() - ids.keys():
+        if missing := spellings.keys() - ids.keys():
             self._db.require_quota("tags", len(ids) + len(missing) - 1)
-        return [ids.get(key) or self.add(account_id, name).id for key, name in wanted.items()]
+        return [ids.get(key) or self.add(account_id, name).id for key, name in spellings.items()]
 
     def project_counts(self, account_id: str) -> dict[str, int]:
         rows = self._db.rows(
@@ -6506,7 +6603,7 @@ class Tags(_Part):
         return {row["tag_id"]: row["count"] for row in rows}
 
     def change(self, account_id: str, tag_id: str, values: Mapping[str, str]) -> Tag | None:
-        """The tag with these fields; None when the account has no such tag. Raises Invalid as ``add``."""
+        """Returns the tag with these fields; None when the account has no such tag. Raises as ``add``."""
         with self._db.transaction() as db, _unique(f"a tag {values.get('name')}"):
             if tag := self.get(account_id, tag_id):
                 tag = dataclasses.replace(tag, **values)
@@ -6517,7 +6614,7 @@ class Tags(_Part):
         return tag
 
     def remove(self, account_id: str, tag_id: str) -> bool:
-        """Whether there was such a tag; projects and destinations lose it."""
+        """Tells whether there was such a tag; projects and destinations lose it."""
         with self._db.transaction() as db:
             # A destination for projects with this tag alone must not be for every project from now on.
             db.execute(
@@ -6536,8 +6633,10 @@ class Tags(_Part):
 
 class Destinations(_Part):
     def save(self, destination: Destination, *, is_new: bool = False) -> Destination:
-        """Write all of a destination, of one that is not new but its secrets. Raises Invalid when there is
-        another of that kind and name, or too many."""
+        """Writes all of a destination, of one that is not new all but its secrets.
+
+        Raises Invalid when there is another of that kind and name, or too many.
+        """
         with self._db.transaction() as db:
             if is_new:
                 self._db.require_quota("destinations", len(self.of_account(destination.account_id)))
@@ -6567,7 +6666,7 @@ class Destinations(_Part):
         return destination
 
     def move_chat(self, destination_id: str, before: str, after: str) -> None:
-        """Record the new id of a destination's chat, unless another one was chosen meanwhile."""
+        """Records the new id of a destination's chat, unless another one was chosen meanwhile."""
         self._db.write(
             """
             UPDATE destination SET settings = json_set(settings, '$.chat', :after)
@@ -6576,7 +6675,7 @@ class Destinations(_Part):
         )
 
     def reset_secret(self, destination_id: str) -> str:
-        """A webhook's new secret; the previous one signs too for ``SECRET_OVERLAP`` seconds."""
+        """Returns a webhook's new secret; the previous one signs too for ``SECRET_OVERLAP`` seconds."""
         secret = make_signing_secret()
         self._db.write(
             """
@@ -6602,11 +6701,11 @@ class Destinations(_Part):
         )
 
     def remove(self, destination_id: str) -> None:
-        """Remove a destination with its deliveries; nothing of its secrets stays in the file."""
+        """Removes a destination with its deliveries; nothing of its secrets stays in the file."""
         self._db.write("DELETE FROM destination WHERE id = ?", (destination_id,), erases=True)
 
     def failing(self) -> list[Destination]:
-        """Those of all accounts whose last attempt failed, longest first."""
+        """Returns those of all accounts whose last attempt failed, longest first."""
         return self._db.all(
             Destination,
             """
@@ -6618,13 +6717,15 @@ class Destinations(_Part):
 
 
 class Leases(_Part):
-    """Who works at what: a source or a destination has one claimant, for ``LEASE`` seconds unless it renews
-    that. What takes ``db`` is part of that transaction."""
+    """Who works at what: a source or a destination has one claimant.
+
+    That is so for ``LEASE`` seconds unless it renews the claim. What takes ``db`` is part of that transaction.
+    """
 
     def take(
         self, db: sqlite3.Connection, ids: Sequence[Any], claimant: str, now: float
     ) -> list[Any]:
-        """Those of the ids that nobody held, and that the claimant holds now."""
+        """Returns those of the ids that nobody held, and that the claimant holds now."""
         rows = db.execute(
             """
             INSERT INTO lease (id, claimant, until)
@@ -6637,8 +6738,11 @@ class Leases(_Part):
         return [row["id"] for row in rows]
 
     def renew(self, ids: Collection[Any], claimant: str, now: float) -> None:
-        """Hold on to what the claimant still holds of these; its other leases end. This comes every second
-        while anything is busy, and nobody needs it after a power cut: so it is not durable."""
+        """Holds on to what the claimant still holds of these; its other leases end.
+
+        This comes every second while anything is busy, and nobody needs it after a power cut: so it is not
+        durable.
+        """
         if not ids:
             return
         with self._db.transaction(is_durable=False) as db:
@@ -6650,14 +6754,14 @@ class Leases(_Part):
             )
 
     def drop(self, db: sqlite3.Connection, id_: Any, claimant: str) -> bool:
-        """Whether the claimant held it. What has passed to another stays with that."""
+        """Tells whether the claimant held it. What has passed to another stays with that."""
         return (
             db.execute("DELETE FROM lease WHERE id = ? AND claimant = ?", (id_, claimant)).rowcount
             > 0
         )
 
     def drop_all(self, claimant: str, since: float = math.inf) -> None:
-        """End the claimant's leases; or those that it has not renewed since then."""
+        """Ends the claimant's leases; or those that it has not renewed since then."""
         if self._db.row("SELECT 1 FROM lease WHERE claimant = ? AND until < ?", (claimant, since)):
             self._db.write("DELETE FROM lease WHERE claimant = ? AND until < ?", (claimant, since))
 
@@ -6669,6 +6773,7 @@ class Outbox(_Part):
     """Deliveries to destinations, and their attempts. What takes ``db`` is part of that transaction."""
 
     def insert(self, db: sqlite3.Connection, event: Event, now: float) -> None:
+        """Writes an event, with a delivery for each of its recipients."""
         if not event.recipients:
             return
         inserted = db.execute(
@@ -6720,7 +6825,7 @@ class Outbox(_Part):
         recipients: Iterable[Recipient],
         now: float,
     ) -> None:
-        """Skip what is held of a release where its image is announced instead."""
+        """Skips what is held of a release where its image is announced instead."""
         db.executemany(
             """
             UPDATE delivery SET state = 'skipped', settled_at = :now, is_held = 0,
@@ -6743,7 +6848,7 @@ class Outbox(_Part):
     def announced(
         self, source_id: int, versions: Sequence[str]
     ) -> dict[str, dict[str, dict[str, bool]]]:
-        """By project, version and destination, where there are notifications, whether any was sent.
+        """Returns by project, version and destination, where there are notifications, whether any was sent.
 
         What was sent to one destination is not changed for others, so it counts as sent to all of them.
         """
@@ -6765,15 +6870,16 @@ class Outbox(_Part):
             (source_id, compact_json(list(versions))),
         )
         for row in rows:
-            of_version = announced.setdefault(row["project_id"], {}).setdefault(row["version"], {})
-            of_version[row["destination_id"]] = bool(row["was_sent"])
+            versions_of_project = announced.setdefault(row["project_id"], {})
+            was_sent_to = versions_of_project.setdefault(row["version"], {})
+            was_sent_to[row["destination_id"]] = bool(row["was_sent"])
         return announced
 
     @staticmethod
     def drop_waiting(
         db: sqlite3.Connection, source_id: int, versions: Sequence[str], now: float
     ) -> None:
-        """Skip the notifications of these prereleases that were not sent yet: they are final now."""
+        """Skips the notifications of these prereleases that were not sent yet: they are final now."""
         if not versions:
             return
         db.execute(
@@ -6797,12 +6903,13 @@ class Outbox(_Part):
     def send(
         self, event: Event | None, once: str = "", about: Destination | Project | None = None
     ) -> None:
-        """Insert an event, and have it sent; a report, reminder or alert once about its object."""
+        """Inserts an event, and has it sent; a report, reminder or alert once about its object."""
         now = self._db.clock()
         with self._db.transaction() as db:
-            is_first = (
-                not about or db.execute(self._ONCE[once], vars(about) | {"now": now}).rowcount
-            )
+            is_first = True
+            if about:
+                written = db.execute(self._ONCE[once], vars(about) | {"now": now})
+                is_first = written.rowcount > 0
             if is_first and event:
                 self.insert(db, event, now)
         self._db.send_wakeup.set()
@@ -6840,7 +6947,7 @@ class Outbox(_Part):
         ]
 
     def decide_digests_again(self) -> None:
-        """Have it decided again when digests are due, for accounts without an hour of their own."""
+        """Has it decided again when digests are due, for accounts without an hour of their own."""
         self._db.write("""
             UPDATE delivery SET fact_changes = fact_changes + 1
              WHERE state = 'pending' AND attempts = 0 AND is_digested AND digest_id IS NULL
@@ -6848,21 +6955,20 @@ class Outbox(_Part):
         self._db.send_wakeup.set()
 
     def record_due_times(self, decided: Iterable[tuple[ChangedDelivery, Recipient | None]]) -> None:
-        """Record when deliveries are due, unless a fact has changed again since they were read.
+        """Records when deliveries are due, unless a fact has changed again since they were read.
 
         None: as before. What is held stays so until it was judged.
         """
-        values = [
-            {
+        values = list[dict[str, Any]]()
+        for delivery, recipient in decided:
+            values.append({
                 "id": delivery.id,
                 "known_changes": delivery.fact_changes,
-                "due_at": recipient and recipient.due_at,
-                "is_held": bool(recipient and recipient.is_held),
-                "is_digested": recipient and recipient.is_digested,
+                "due_at": recipient.due_at if recipient else None,
+                "is_held": recipient.is_held if recipient else False,
+                "is_digested": recipient.is_digested if recipient else None,
                 "why_held": _WHY_HELD,
-            }
-            for delivery, recipient in decided
-        ]
+            })
         with self._db.transaction() as db:
             db.executemany(
                 """
@@ -6888,7 +6994,7 @@ class Outbox(_Part):
         )
 
     def release_held(self, reasons: Mapping[str, str], now: float) -> None:
-        """End the hold of deliveries, by id: with a reason they are skipped, with "" they are sent."""
+        """Ends the hold of deliveries, by id: with a reason they are skipped, with "" they are sent."""
         with self._db.transaction() as db:
             db.executemany(
                 """
@@ -6899,7 +7005,7 @@ class Outbox(_Part):
             )
 
     def bind_digests(self, now: float, ended: float) -> None:
-        """Bind what is due for digests of a destination into digests, which stay as they are.
+        """Binds what is due for digests of a destination into digests, which stay as they are.
 
         What is more than ``DIGEST_LIMIT`` goes into the next one, right after. For a destination that
         is away this is done when one of them may be sent; ``ended`` as of ``due_destinations``.
@@ -6966,9 +7072,9 @@ class Outbox(_Part):
     def claim(
         self, destination_id: str, limit: int, claimant: str, now: float, *, ended: float = 0.0
     ) -> list[Delivery]:
-        """Returns up to so many due deliveries, which the claimant serves now, in the order in which they are sent.
+        """Returns up to so many due deliveries in the order in which they are sent. The claimant serves them now.
 
-        More only where a digest is due, which is read whole: its deliveries stand together, at the place
+        There are more only where a digest is due, which is read whole: its deliveries stand together, at the place
         of the first. Of a destination that is away one delivery, or digest. None while another serves it.
         """
         with self._db.transaction() as db:
@@ -7020,47 +7126,41 @@ class Outbox(_Part):
         )
         return list(dict.fromkeys(row["key"] for row in rows))
 
+    # What may be tried now at a destination that is away, the first of them that there is.
+    _PROBES = (
+        """
+        SELECT key FROM waiting_view
+         WHERE destination_id = :destination AND next_attempt_at <= :now AND queued_at <= :ended
+           AND :away_since <= :ended
+         ORDER BY queued_at, place LIMIT 1""",
+        """
+        SELECT key FROM waiting_view
+         WHERE destination_id = :destination AND next_attempt_at <= :now AND key = :probe_id
+         LIMIT 1""",
+        """
+        SELECT key FROM waiting_view
+         WHERE destination_id = :destination AND next_attempt_at <= :now AND attempts < :tries
+         ORDER BY queued_at, place LIMIT 1""",
+        """
+        SELECT key FROM waiting_view
+         WHERE destination_id = :destination AND next_attempt_at <= :now
+         ORDER BY attempts, place LIMIT 1""",
+    )
+
     def _probe_key(self, values: Mapping[str, Any]) -> list[str]:
         """Returns the delivery, or digest, that is tried now at a destination that is away.
 
         That is what has waited for too long; else what is being tried; else what came first of what was
         tried less than ``:tries`` times; else what was tried least.
         """
-        row = (
-            self._db.row(
-                """
-                SELECT key FROM waiting_view
-                 WHERE destination_id = :destination AND next_attempt_at <= :now AND queued_at <= :ended
-                   AND :away_since <= :ended
-                 ORDER BY queued_at, place LIMIT 1""",
-                values,
-            )
-            or self._db.row(
-                """
-                SELECT key FROM waiting_view
-                 WHERE destination_id = :destination AND next_attempt_at <= :now AND key = :probe_id
-                 LIMIT 1""",
-                values,
-            )
-            or self._db.row(
-                """
-                SELECT key FROM waiting_view
-                 WHERE destination_id = :destination AND next_attempt_at <= :now AND attempts < :tries
-                 ORDER BY queued_at, place LIMIT 1""",
-                values,
-            )
-            or self._db.row(
-                """
-                SELECT key FROM waiting_view
-                 WHERE destination_id = :destination AND next_attempt_at <= :now
-                 ORDER BY attempts, place LIMIT 1""",
-                values,
-            )
-        )
-        return [row["key"]] if row else []
+        for statement in self._PROBES:
+            row = self._db.row(statement, values)
+            if row:
+                return [row["key"]]
+        return []
 
     def put_off(self, until: Mapping[str, float]) -> None:
-        """Have deliveries, by id, wait until then."""
+        """Has deliveries, by id, wait until then."""
         with self._db.transaction() as db:
             db.executemany(
                 "UPDATE delivery SET next_attempt_at = ? WHERE id = ? AND state = 'pending'",
@@ -7068,7 +7168,7 @@ class Outbox(_Part):
             )
 
     def bring_forward(self, db: sqlite3.Connection, source_id: int, now: float) -> None:
-        """Have what failed of a source's projects attempted now, before what is new.
+        """Has what failed of a source's projects attempted now, before what is new.
 
         A destination that is away is probed, by the oldest of it that was not tried too often; but no
         sooner than the receiver asked for.
@@ -7102,7 +7202,7 @@ class Outbox(_Part):
         )
 
     def probe_now(self, destination_id: str) -> None:
-        """Have what waits at a destination that is away tried now: something has just arrived there."""
+        """Has what waits at a destination that is away tried now: something has just arrived there."""
         self._db.write(
             """
             UPDATE destination SET probe_at = :now, asked_until = NULL
@@ -7114,7 +7214,7 @@ class Outbox(_Part):
     def record_attempts(
         self, destination_id: str, claimant: str, attempts: Sequence[Outcome]
     ) -> None:
-        """Record attempts of a destination's deliveries, whose claimant serves it no longer."""
+        """Records attempts of a destination's deliveries, whose claimant serves it no longer."""
         values = [
             vars(attempt) | {"destination": destination_id, "tries": PROBE_TRIES}
             for attempt in attempts
@@ -7148,7 +7248,7 @@ class Outbox(_Part):
 
     @staticmethod
     def _record_health(db: sqlite3.Connection, attempt: Mapping[str, Any]) -> None:
-        """Record what an attempt says of its destination; one that is back is sent all that waits."""
+        """Records what an attempt shows of its destination; one that is back is sent all that waits."""
         db.execute(
             """
             UPDATE destination SET failing_since = iif(:error IS NULL, NULL, min(:attempted_at, coalesce(
@@ -7173,16 +7273,16 @@ class Outbox(_Part):
             )
             return
         has_answered = attempt["error"] is None or attempt["status"] is not None
-        if (
-            has_answered
-            and db.execute(
-                """
+        if not has_answered:
+            return
+        returned = db.execute(
+            """
             UPDATE destination SET away_since = NULL, probe_at = NULL, probe_id = NULL, probes = 0,
                    asked_until = NULL
              WHERE id = :destination AND away_since IS NOT NULL""",
-                attempt,
-            ).rowcount
-        ):
+            attempt,
+        )
+        if returned.rowcount:
             # What was tried too often comes last: it may be what the receiver fails at.
             db.execute(
                 """
@@ -7195,18 +7295,16 @@ class Outbox(_Part):
             )
 
     def last_sent(self, delivery_id: str) -> str:
-        """The request of a delivery's last attempt, of a digest the whole message; "" before the first."""
-        return (
-            self._db.value(
-                """
+        """Returns the request of a delivery's last attempt, of a digest the whole message; "" before the first."""
+        sent = self._db.value(
+            """
             SELECT sent FROM attempt JOIN delivery ON delivery.id = delivery_id
              WHERE sent != '' AND (delivery.id = :id OR digest_id = (
                        SELECT digest_id FROM delivery WHERE id = :id))
              ORDER BY attempt.id DESC LIMIT 1""",
-                {"id": delivery_id},
-            )
-            or ""
+            {"id": delivery_id},
         )
+        return sent or ""
 
     def attempts(self, delivery_id: str) -> list[Attempt]:
         return self._db.all(
@@ -7226,9 +7324,9 @@ class Outbox(_Part):
         since: float = 0.0,
         until: float = math.inf,
     ) -> int:
-        """Queue again one delivery or all failed ones of a destination; returns how many.
+        """Queues one delivery again, or all failed ones of a destination; returns how many.
 
-        With each what was sent together with it. What was never due stays as it is.
+        With each comes what was sent together with it. What was never due stays as it is.
         """
         now = self._db.clock()
         values = {
@@ -7278,7 +7376,10 @@ class Outbox(_Part):
 
     @staticmethod
     def _queue_again(db: sqlite3.Connection, keys: Sequence[str], now: float) -> int:
-        """Queue deliveries and digests again, a bit apart; at a destination that is away the first is tried now."""
+        """Queues deliveries and digests again, a bit apart.
+
+        At a destination that is away the first is tried now.
+        """
         values = {"keys": compact_json(keys), "now": now, "every": RESEND_SPACING}
         count = db.execute(
             """
@@ -7306,7 +7407,7 @@ class Outbox(_Part):
         return count
 
     def activity(self, account_id: str) -> dict[str, tuple[float | None, int]]:
-        """By destination when it was last delivered to, in 30 days, and how many deliveries wait."""
+        """Returns by destination when it was last delivered to, in 30 days, and how many deliveries wait."""
         rows = self._db.rows(
             """
             SELECT destination_id, max(settled_at) FILTER (WHERE state = 'delivered') AS delivered_at,
@@ -7329,7 +7430,7 @@ class Outbox(_Part):
         limit: int = -1,
         offset: int = 0,
     ) -> list[DeliverySummary]:
-        """An account's deliveries that were created between two instants, newest first; or one of them."""
+        """Returns an account's deliveries that were created between two instants, newest first; or one."""
         return self._db.all(
             DeliverySummary,
             """
@@ -7372,7 +7473,7 @@ _INSTALLATION_DEFAULTS = {field.name: field.default for field in dataclasses.fie
 
 
 def _stored_installation(installation: Installation) -> dict[str, Any]:
-    """What differs from the defaults, of most installations some seven fields of 26.
+    """Returns what differs from the defaults, of most installations some seven fields of 26.
 
     So 1,000 projects at 60 places each are read in 0.45 s instead of 0.75.
     """
@@ -7397,7 +7498,7 @@ def _stored(project: Project) -> dict[str, Any]:
         | lists
         | {
             "installed": compact_json(installed),
-            "places": compact_json(sorted({each.place for each in project.installed})),
+            "places": compact_json(sorted({runs.place for runs in project.installed})),
             "update_state": project.update_state,
         }
         | project.urgency._asdict()
@@ -7414,11 +7515,8 @@ def _update_status(row: sqlite3.Row) -> UpdateStatus:
 
 
 def _write_verdicts(db: sqlite3.Connection, verdicts: RuleResult, revision: int) -> None:
-    """Keep what a project's rules exclude, and how its installations compare, if it is of that revision."""
-    values = _stored(verdicts.project) | {
-        "revision": revision,
-        "ruled_out": compact_json(list(verdicts.ruled_out)),
-    }
+    """Keeps what a project's rules exclude, and how its installations compare, if it is of that revision."""
+    values = _stored(verdicts.project) | {"revision": revision}
     if db.execute(_UPDATE_JUDGED, values).rowcount:
         _exclude(db, verdicts.project.id, verdicts.ruled_out)
 
@@ -7426,7 +7524,7 @@ def _write_verdicts(db: sqlite3.Connection, verdicts: RuleResult, revision: int)
 def _exclude(
     db: sqlite3.Connection, project_id: str, ruled_out: Collection[str] | None = None
 ) -> None:
-    """Keep what a project excludes of all releases of its source, after its options or its rules changed.
+    """Keeps what a project excludes of all releases of its source, after its options or its rules changed.
 
     ``ruled_out``: the versions that its rules exclude; None: as before.
     """
@@ -7448,7 +7546,7 @@ def _exclude(
 def _exclude_changed(
     db: sqlite3.Connection, source_id: int, versions: Collection[str] | None = None
 ) -> None:
-    """Keep what projects exclude by their options of releases that changed; None: of all of their source."""
+    """Keeps what projects exclude by their options of releases that changed; None: of all of their source."""
     projects = db.execute(
         """
         SELECT id, exclude_prereleases, notify_level, skipped_version FROM project WHERE source_id = ?""",
@@ -7483,14 +7581,16 @@ def _exclude_changed(
 def _write_exclusions(
     db: sqlite3.Connection, rows: Iterable[sqlite3.Row], ruled_out: Collection[str] | None
 ) -> None:
-    """Write what differs of what projects exclude. ``rows``: of a project, a release, and how it is now."""
-    excluded, included = list[tuple[str, int, bool]](), list[tuple[str, int]]()
+    """Writes what differs of what projects exclude. ``rows``: of a project, a release, and how it is now."""
+    excluded = list[tuple[str, int, bool]]()
+    included = list[tuple[str, int]]()
     exclusions = dict[str, Exclusions]()  # by project
     for row in rows:
         if row["project_id"] not in exclusions:
             exclusions[row["project_id"]] = _value(Exclusions, row)
         project_and_release = row["project_id"], row["release_id"]
-        was_ruled_out, was_excluded = bool(row["is_ruled_out"]), row["excluded_id"] is not None
+        was_ruled_out = bool(row["is_ruled_out"])
+        was_excluded = row["excluded_id"] is not None
         is_ruled_out = was_ruled_out if ruled_out is None else row["version"] in ruled_out
         options = exclusions[row["project_id"]]
         is_excluded = options.exclude(_release(row), is_ruled_out=is_ruled_out)
@@ -7508,16 +7608,15 @@ def _write_exclusions(
 
 
 def _late_members(release: Release) -> dict[str, Any]:
-    """What the body of an event says of a release, and may become known after it."""
-    note = release.note
-    has_text = note is not None and note.message
-    return drop_empty(
-        note=note and has_text and {"title": note.title, "message": note.message}, cve=release.cve
-    )
+    """Returns what the body of an event has of a release, and may become known after it."""
+    note = None
+    if release.note and release.note.message:
+        note = {"title": release.note.title, "message": release.note.message}
+    return drop_empty(note=note, cve=release.cve)
 
 
 def _raise_revision(db: sqlite3.Connection, source_id: int) -> None:
-    """Have what changed in a source judged by the rules of its projects."""
+    """Has what changed in a source judged by the rules of its projects."""
     db.execute(
         """
         UPDATE project SET revision = revision + 1
@@ -7527,7 +7626,7 @@ def _raise_revision(db: sqlite3.Connection, source_id: int) -> None:
 
 
 def _write_newest(db: sqlite3.Connection, source_id: int) -> None:
-    """Keep the date of the newest release of the source's projects, after what they list has changed."""
+    """Keeps the date of the newest release of the source's projects, after what they list has changed."""
     db.execute(
         """
         UPDATE project SET newest_date = coalesce((
@@ -7539,6 +7638,20 @@ def _write_newest(db: sqlite3.Connection, source_id: int) -> None:
     )
 
 
+class _Twins(NamedTuple):
+    """Two projects of an account whose sources become one."""
+
+    old: Project
+    new: Project  # of the source that has the name now
+
+
+class DueSource(NamedTuple):
+    id: int
+    account_id: str  # in whose turn it is checked
+    provider: str
+    name: str
+
+
 class Sources(_Part):
     """What is checked: projects at their providers, each once for all accounts."""
 
@@ -7546,14 +7659,14 @@ class Sources(_Part):
         return self._db.one(Source, "SELECT * FROM source_view WHERE id = ?", (source_id,))
 
     def id_of(self, provider: str, key: str) -> int:
-        """The id of a source; 0 when nobody tracks it."""
-        return (
-            self._db.value("SELECT id FROM source WHERE provider = ? AND key = ?", (provider, key))
-            or 0
+        """Returns the id of a source; 0 when nobody tracks it."""
+        source_id = self._db.value(
+            "SELECT id FROM source WHERE provider = ? AND key = ?", (provider, key)
         )
+        return source_id or 0
 
     def tracked(self, account_id: str | None = None) -> list[Source]:
-        """Those of the projects of an account, or of all accounts. Others only give notes to images."""
+        """Returns those of the projects of an account, or of all. Others only give notes to images."""
         return self._db.all(
             Source,
             """
@@ -7564,7 +7677,7 @@ class Sources(_Part):
         )
 
     def due_notes(self, image_ids: Collection[int]) -> list[Source]:
-        """Those that are due, and that give notes to these images."""
+        """Returns those that are due, and that give notes to these images."""
         return self._db.all(
             Source,
             """
@@ -7576,20 +7689,19 @@ class Sources(_Part):
         )
 
     def await_check(self, source_id: int, since: float, seconds: float) -> Source | None:
-        """The source once a check that began after ``since`` was recorded, or as it is when time is up."""
-        self._db.await_others(
-            lambda: (
-                not self._db.value(
-                    "SELECT 1 FROM source WHERE id = ? AND coalesce(checked_at, 0) < ?",
-                    (source_id, since),
-                )
-            ),
-            seconds,
-        )
+        """Returns the source once a check that began after ``since`` was recorded, or time is up."""
+
+        def is_checked() -> bool:
+            return not self._db.value(
+                "SELECT 1 FROM source WHERE id = ? AND coalesce(checked_at, 0) < ?",
+                (source_id, since),
+            )
+
+        self._db.await_others(is_checked, seconds)
         return self.get(source_id)
 
     def to_join(self, now: float) -> list[int]:
-        """The images with something new for their notes, and those with tags that wait no longer for one."""
+        """Returns the images with something new for their notes, or with a tag that waits no longer for one."""
         rows = self._db.rows(
             """
             SELECT id FROM source WHERE notes_revision != joined_revision
@@ -7601,7 +7713,7 @@ class Sources(_Part):
         return [row["id"] for row in rows]
 
     def waiting_tags(self, image_id: int) -> list[WaitingTag]:
-        """The news of an image that is not announced yet, oldest first."""
+        """Returns the news of an image that is not announced yet, oldest first."""
         return self._db.all(
             WaitingTag,
             """
@@ -7614,10 +7726,13 @@ class Sources(_Part):
     def record_notes(
         self, image: Source, state: str, changed: Sequence[Release], *, is_all: bool
     ) -> bool:
-        """Record the notes of an image's tags, and what is wrong with them; False where something has changed
-        since ``image`` was read, and nothing is written. ``is_all``: else more of them are to come."""
+        """Records the notes of an image's tags, and what is wrong with them.
+
+        ``is_all``: else further ones are to come. Returns False, and writes nothing, where something has
+        changed since ``image`` was read.
+        """
         with self._db.transaction() as db:
-            if not db.execute(
+            written = db.execute(
                 """
                 UPDATE source SET notes_state = :state,
                                   joined_revision = iif(:is_all, notes_revision, joined_revision)
@@ -7628,7 +7743,8 @@ class Sources(_Part):
                     "id": image.id,
                     "revision": image.notes_revision,
                 },
-            ).rowcount:
+            )
+            if not written.rowcount:
                 return False
             if changed:
                 self._write_joined(db, image.id, changed)
@@ -7647,7 +7763,7 @@ class Sources(_Part):
         verdicts: Iterable[RuleResult],
         events: Sequence[Event],
     ) -> bool:
-        """Record the events of tags that have waited; False where another has done so."""
+        """Records the events of tags that have waited; returns False where another process has done so."""
         now = self._db.clock()
         with self._db.transaction() as db:
             if self.waiting_tags(image_id) != list(tags):
@@ -7666,11 +7782,11 @@ class Sources(_Part):
         self._db.send_wakeup.set()
         return True
 
-    def due(
-        self, providers: Collection[str], now: float, limit: int
-    ) -> list[tuple[int, str, str, str]]:
-        """``(id, account, provider, name)`` of sources that are due and not claimed, longest due first: of
-        each account and provider up to so many, so that the cost does not follow how many are due."""
+    def due(self, providers: Collection[str], now: float, limit: int) -> list[DueSource]:
+        """Returns sources that are due and not claimed, longest due first.
+
+        Of each account and provider it returns up to so many, so that the cost does not follow how many are due.
+        """
         rows = self._db.rows(
             """
             SELECT source.id, owner_id, provider, source.name
@@ -7684,12 +7800,12 @@ class Sources(_Part):
             """,
             {"providers": compact_json(list(providers)), "now": now, "limit": limit},
         )
-        return [(row["id"], row["owner_id"], row["provider"], row["name"]) for row in rows]
+        return [DueSource(row["id"], row["owner_id"], row["provider"], row["name"]) for row in rows]
 
     def claim(
         self, ids: Sequence[int], claimant: str, now: float, due_at: float = sys.maxsize
     ) -> list[Source]:
-        """Those of these sources that are due at an instant and not claimed; the claimant has them now."""
+        """Returns those of these sources that are due at an instant and not claimed. The claimant has them now."""
         with self._db.transaction() as db:
             due = self._db.all(
                 Source,
@@ -7708,7 +7824,7 @@ class Sources(_Part):
         return [source for source in due if source.id in claimed]
 
     def claim_abandoned(self, claimant: str, now: float) -> list[Source]:
-        """Claim sources whose check did not end, as their process did; this process's own after a minute."""
+        """Claims sources whose check did not end, as their process did; this process's own after a minute."""
         self._store.leases.drop_all(claimant, now - MINUTE)
         abandoned = self._db.rows(
             "SELECT id FROM lease WHERE claimant != ? AND until < ?", (claimant, now - LEASE)
@@ -7716,7 +7832,7 @@ class Sources(_Part):
         return self.claim([row["id"] for row in abandoned], claimant, now)
 
     def pass_on(self, due_before: float) -> None:
-        """Have sources that wait longer than others be checked in the turn of the next account that uses them.
+        """Has sources that wait longer than others checked in the turn of the next account that uses them.
 
         The account whose turn it is may be busy with what is slow.
         """
@@ -7735,8 +7851,11 @@ class Sources(_Part):
         )
 
     def bring_forward(self, now: float, interval: float, intervals: Mapping[str, float]) -> None:
-        """Have no source wait longer than the interval, or its provider's own among ``intervals``; nor a
-        failing one for more than a day: an interval may be shorter than it was, or a clock ahead of time."""
+        """Has no source wait longer than the interval, or its provider's own among ``intervals``.
+
+        A failing one waits for a day at most. Longer waits come from an interval that was longer, or from a
+        clock that was ahead of time. The sources are spread over the interval by their ids.
+        """
         self._db.write(
             """
             UPDATE source SET next_check_at = :now + wanted * (id % 100) / 100.0
@@ -7749,47 +7868,63 @@ class Sources(_Part):
             {"now": now, "interval": interval, "intervals": compact_json(intervals)},
         )
 
-    def record_check(self, source_id: int, claimant: str, found: CheckResult) -> CheckResult | None:
-        """What was recorded of a check: releases, notes, events and their deliveries in one transaction.
-        None, and nothing written, when the claim has passed to another or the source is gone. A project is
-        missing that is not found a day or more after the first time."""
+    def record_check(
+        self, source_id: int, claimant: str, result: CheckResult
+    ) -> CheckResult | None:
+        """Records a check in one transaction: releases, notes, events and their deliveries.
+
+        Returns what was recorded, which is less where the source was merged with another. Returns None, and
+        writes nothing, when the claim has passed to another or the source is gone.
+        """
         now = self._db.clock()
         with self._db.transaction() as db:
             if not self._store.leases.drop(db, source_id, claimant):
                 return None
-            self._mark_its_images(db, source_id, found)
-            if not self._write_state(db, source_id, found, now):
+            self._mark_its_images(db, source_id, result)
+            if not self._write_state(db, source_id, result, now):
                 return None
-            if found.renamed:
-                found = self._rename(db, source_id, found, *found.renamed, now)
-            self._store.outbox.drop_waiting(db, source_id, found.final_now, now)
-            changed = found.changed
-            self._write_releases(db, source_id, found, changed, now)
-            for verdicts in found.verdicts.values():
-                _write_verdicts(db, verdicts, verdicts.project.revision + bool(changed))
-            if changed:
-                _exclude_changed(db, source_id, [release.version for release in changed])
-            if changed or found.verdicts:
-                _write_newest(db, source_id)
-            self._end_reading(db, source_id, is_success=found.error is None)
-            for event in found.events:
-                self._store.outbox.insert(db, event, now)
-            if found.notes:
-                self._write_choice(db, source_id, found.notes, now)
-                self._write_waiting(db, source_id, found, now)
-            self._store.notes.count_check(source_id, changed, found.events)
-        if found.events or changed:
+            if result.renamed:
+                result = self._rename(db, source_id, result)
+            self._write_result(db, source_id, result, now)
+        if result.events or result.changed:
             self._db.send_wakeup.set()
         if self.to_join(now):
             self._db.has_to_compare.set()
             self._db.check_wakeup.set()  # the source of the notes may be due
-        return found
+        return result
+
+    def _write_result(
+        self, db: sqlite3.Connection, source_id: int, result: CheckResult, now: float
+    ) -> None:
+        """Writes what a check has found, with all that follows from it."""
+        changed = result.changed
+        self._store.outbox.drop_waiting(db, source_id, result.final_now, now)
+        self._write_releases(db, source_id, result, now)
+        for verdicts in result.verdicts.values():
+            revision = verdicts.project.revision
+            if changed:
+                revision += 1  # by the releases that were written just now
+            _write_verdicts(db, verdicts, revision)
+        if changed:
+            _exclude_changed(db, source_id, [release.version for release in changed])
+        if changed or result.verdicts:
+            _write_newest(db, source_id)
+        self._end_reading(db, source_id, is_success=result.error is None)
+        for event in result.events:
+            self._store.outbox.insert(db, event, now)
+        if result.notes:
+            self._write_choice(db, source_id, result.notes, now)
+            self._write_waiting(db, source_id, result, now)
+        self._store.notes.count_check(source_id, changed, result.events)
 
     @staticmethod
     def _write_state(
-        db: sqlite3.Connection, source_id: int, found: CheckResult, now: float
+        db: sqlite3.Connection, source_id: int, result: CheckResult, now: float
     ) -> bool:
-        """Write how a check went; False if the source is gone."""
+        """Writes how a check went; returns False if the source is gone.
+
+        A project is missing that is not found a day or longer after the first time.
+        """
         written = db.execute(
             """
             UPDATE source SET checked_at = :now, next_check_at = :next_check_at,
@@ -7806,20 +7941,20 @@ class Sources(_Part):
                        OR :is_not_found AND coalesce(:now - missing_since, 0) >= 86400),
                    alert_sent = NOT :is_success AND (alert_sent OR :has_events)
              WHERE id = :id""",
-            vars(found)
+            vars(result)
             | {
                 "now": now,
                 "id": source_id,
-                "has_events": bool(found.events),
-                "is_success": found.error is None,
-                "error": found.error and found.error[:1000],
+                "has_events": bool(result.events),
+                "is_success": result.error is None,
+                "error": result.error and result.error[:1000],
             },
         )
         return written.rowcount > 0
 
     @staticmethod
-    def _mark_its_images(db: sqlite3.Connection, source_id: int, found: CheckResult) -> None:
-        """Have the images that get notes of a source joined with them, before its result is written.
+    def _mark_its_images(db: sqlite3.Connection, source_id: int, result: CheckResult) -> None:
+        """Has the images that get notes of a source joined with them, before its result is written.
 
         Where nothing has changed only those whose tags wait for that result.
         """
@@ -7831,13 +7966,13 @@ class Sources(_Part):
                    OR (SELECT error FROM source AS notes WHERE notes.id = :id) IS NOT :error
                    OR EXISTS (SELECT 1 FROM waiting_tag JOIN release ON release.id = release_id
                                WHERE release.source_id = source.id))""",
-            {"id": source_id, "has_changed": bool(found.changed), "error": found.error},
+            {"id": source_id, "has_changed": bool(result.changed), "error": result.error},
         )
 
     def _write_choice(
         self, db: sqlite3.Connection, image_id: int, choice: NotesChoice, now: float
     ) -> None:
-        """Write whose notes an image gets, unless a person has chosen again."""
+        """Writes whose notes an image gets, unless a person has chosen again."""
         image = self.get(image_id)
         if image is None or image.notes_from != choice.notes_from:
             return
@@ -7859,7 +7994,7 @@ class Sources(_Part):
     def _hold(
         db: sqlite3.Connection, repository: Repository, present_id: int | None, now: float
     ) -> int:
-        """The id of a repository's source; it is made, and due, where there is none.
+        """Returns the id of a repository's source; it is made, and due, where there is none.
 
         One that had this name before may have given it to another, so the present source comes first.
         """
@@ -7880,13 +8015,13 @@ class Sources(_Part):
 
     @staticmethod
     def _write_waiting(
-        db: sqlite3.Connection, image_id: int, found: CheckResult, now: float
+        db: sqlite3.Connection, image_id: int, result: CheckResult, now: float
     ) -> None:
-        """Have changed tags joined with their notes; and have the notes read now that those wait for.
+        """Has changed tags joined with their notes; and has the notes read now that those wait for.
 
         A tag that waits already stays what it was found as: a new one that is built again is new.
         """
-        if not found.changed and not found.waiting:
+        if not result.changed and not result.waiting:
             return
         db.executemany(
             """
@@ -7894,12 +8029,12 @@ class Sources(_Part):
             SELECT id, :change, :fingerprint, :now, :checked_before
               FROM release WHERE source_id = :image AND version = :version
                 ON CONFLICT DO NOTHING""",
-            [vars(tag) | {"image": image_id, "now": now} for tag in found.waiting],
+            [vars(tag) | {"image": image_id, "now": now} for tag in result.waiting],
         )
         db.execute(
             "UPDATE source SET notes_revision = notes_revision + 1 WHERE id = ?", (image_id,)
         )
-        if found.waiting:
+        if result.waiting:
             db.execute(
                 """
                 UPDATE source SET next_check_at = min(next_check_at, :now)
@@ -7909,7 +8044,7 @@ class Sources(_Part):
             )
 
     def _end_reading(self, db: sqlite3.Connection, source_id: int, *, is_success: bool) -> None:
-        """Have projects judged again that waited for a check to read what they have installed.
+        """Has projects judged again that waited for a check to read what they have installed.
 
         After a failure they wait for the next one. What was asked for during the check is read at once.
         """
@@ -7937,10 +8072,11 @@ class Sources(_Part):
         self,
         db: sqlite3.Connection,
         source_id: int,
-        found: CheckResult,
-        changed: Sequence[Release],
+        result: CheckResult,
         now: float,
     ) -> None:
+        """Writes the releases that changed, their notes, and what is news."""
+        changed = result.changed
         db.executemany(
             """
             INSERT INTO release (source_id, version, date, is_prerelease, is_updated, cve, content_id, step,
@@ -7952,42 +8088,44 @@ class Sources(_Part):
                    step = excluded.step, place = excluded.place, gone_at = excluded.gone_at
             """,
             [
-                vars(one)
+                vars(release)
                 | {
                     "source": source_id,
-                    "date": (one.date or "").rstrip("Z"),
-                    "cve": compact_json(one.cve) if one.cve else None,
+                    "date": (release.date or "").rstrip("Z"),
+                    "cve": compact_json(release.cve) if release.cve else None,
                 }
-                for one in changed
+                for release in changed
             ],
         )
         db.executemany(
             "DELETE FROM release WHERE source_id = ? AND version = ?",
-            [(source_id, version) for version in found.before if version not in found.after],
+            [(source_id, version) for version in result.before if version not in result.after],
         )
         if changed:
             _raise_revision(db, source_id)
-        news = [(source_id, version) for version in found.news]
+        news = [{"source": source_id, "version": version, "now": now} for version in result.news]
         db.executemany(
-            "UPDATE release SET found_at = ? WHERE source_id = ? AND version = ?",
-            [(now, *one) for one in news],
+            """
+            UPDATE release SET found_at = :now WHERE source_id = :source AND version = :version""",
+            news,
         )
         db.executemany(
             """
             DELETE FROM read_release
-             WHERE release_id = (SELECT id FROM release WHERE source_id = ? AND version = ?)""",
+             WHERE release_id = (SELECT id FROM release
+                                  WHERE source_id = :source AND version = :version)""",
             news,
         )
         self._write_notes(db, source_id, changed)
-        was_known = [release for release in changed if release.version in found.before]
+        was_known = [release for release in changed if release.version in result.before]
         self._complete_events(db, source_id, was_known)
-        if found.news:  # what waits for another attempt is sent now, before what is new
+        if result.news:  # what waits for another attempt is sent now, before what is new
             self._store.outbox.bring_forward(db, source_id, now)
 
     def _write_joined(
         self, db: sqlite3.Connection, image_id: int, changed: Sequence[Release]
     ) -> None:
-        """Write the notes of an image's tags, and what comes with them."""
+        """Writes the notes of an image's tags, and what comes with them."""
         db.executemany(
             """
             UPDATE release SET cve = :cve, date = iif(is_dated, date, :date)
@@ -8007,7 +8145,7 @@ class Sources(_Part):
 
     @staticmethod
     def _write_notes(db: sqlite3.Connection, source_id: int, changed: Sequence[Release]) -> None:
-        """Write the notes of changed releases."""
+        """Writes the notes of changed releases."""
         noted = [(release.version, release.note) for release in changed if release.note]
         db.executemany(
             """
@@ -8037,7 +8175,7 @@ class Sources(_Part):
     def _complete_events(
         db: sqlite3.Connection, source_id: int, changed: Iterable[Release]
     ) -> None:
-        """Have events that nobody was sent yet say what became known of their releases."""
+        """Adds to events that nobody was sent yet what became known of their releases."""
         late = [(release.version, _late_members(release)) for release in changed]
         db.executemany(
             """
@@ -8060,22 +8198,22 @@ class Sources(_Part):
         self,
         db: sqlite3.Connection,
         source_id: int,
-        found: CheckResult,
-        name: str,
-        key: str,
-        now: float,
+        result: CheckResult,
     ) -> CheckResult:
-        """Give a source its new name; what is left to be recorded of the check.
+        """Gives a source its new name; returns what is left to be recorded of the check.
 
-        Its former name is not that which has the same key: that is the same name in another spelling.
+        Its former name is not that which has the same key: that is the same name in another spelling. Where
+        another source has the name already, the two are merged: see ``_merge``.
         """
-        other = db.execute(
+        assert result.renamed
+        name, key = result.renamed
+        namesake = db.execute(
             """
             SELECT id FROM source WHERE key = ? AND provider = (SELECT provider FROM source WHERE id = ?)
             """,
             (key, source_id),
         ).fetchone()
-        if other is None or other["id"] == source_id:
+        if namesake is None or namesake["id"] == source_id:
             db.execute(
                 """
                 UPDATE source
@@ -8085,19 +8223,20 @@ class Sources(_Part):
                 """,
                 {"name": name, "key": key, "id": source_id},
             )
-            return found
-        return self._merge(db, source_id, other["id"], found, now)
+            return result
+        kept_events = self._merge(db, source_id, namesake["id"], result.events)
+        return CheckResult(result.next_check_at, events=kept_events)
 
     def _merge(
-        self, db: sqlite3.Connection, old_id: int, new_id: int, found: CheckResult, now: float
-    ) -> CheckResult:
-        """Move projects and history of a source to the one that has its new name, as of ``_rename``.
+        self, db: sqlite3.Connection, old_id: int, new_id: int, events: Iterable[Event]
+    ) -> list[Event]:
+        """Moves projects and history of a source to the one that has its new name.
 
-        The next check of that one, soon, notifies them of what is new to it: of the events of this check those
-        are left that are about what it has already, and about projects that become one there. A check of it
-        that is under way is not recorded: that may not know of the projects that come.
+        Returns which events of the check of the old one are left: those about what the new one has already, and
+        about projects that become one there. The next check of the new one, soon, notifies of all else. A check
+        of it that is under way is not recorded: that may not know of the projects that come.
         """
-        values = {"old": old_id, "new": new_id, "now": now}
+        values = {"old": old_id, "new": new_id, "now": self._db.clock()}
         known = {
             row["version"]
             for row in db.execute("SELECT version FROM release WHERE source_id = :new", values)
@@ -8111,8 +8250,8 @@ class Sources(_Part):
         )
         db.execute("DELETE FROM lease WHERE id = :new", values)
         twins = self._twins(db, old_id, new_id)
-        for old, kept in twins:
-            self._store.projects.merge(db, old, kept)
+        for twin in twins:
+            self._store.projects.merge(db, twin.old, twin.new)
         db.execute("UPDATE project SET source_id = :new WHERE source_id = :old", values)
         db.execute(
             """
@@ -8124,33 +8263,30 @@ class Sources(_Part):
         _exclude_changed(db, new_id)
         _write_newest(db, new_id)
         db.execute("DELETE FROM source WHERE id = :old", values)
-        kept_ids = {kept.id for _, kept in twins}
-        events = [
+        merged_ids = {twin.new.id for twin in twins}
+        return [
             event
-            for event in found.events
+            for event in events
             if event.kind == "recovered"
             or event.body.get("version") in known
-            or event.project_id in kept_ids
+            or event.project_id in merged_ids
         ]
-        return CheckResult(found.next_check_at, events=events)
 
-    def _twins(
-        self, db: sqlite3.Connection, old_id: int, new_id: int
-    ) -> list[tuple[Project, Project]]:
-        """``(of the old source, of the new one)``: the projects of each account that tracks both."""
+    def _twins(self, db: sqlite3.Connection, old_id: int, new_id: int) -> list[_Twins]:
+        """Returns the projects of each account that tracks both sources."""
         rows = db.execute(
             """
-            SELECT old.account_id, old.id AS old_id, kept.id AS kept_id
-              FROM project AS old JOIN project AS kept USING (account_id)
-             WHERE old.source_id = ? AND kept.source_id = ?""",
+            SELECT old.account_id, old.id AS old_id, new.id AS new_id
+              FROM project AS old JOIN project AS new USING (account_id)
+             WHERE old.source_id = ? AND new.source_id = ?""",
             (old_id, new_id),
         ).fetchall()
-        twins = list[tuple[Project, Project]]()
+        twins = list[_Twins]()
         for row in rows:
             old = self._store.projects.get(row["account_id"], row["old_id"])
-            kept = self._store.projects.get(row["account_id"], row["kept_id"])
-            if old and kept:
-                twins.append((old, kept))
+            new = self._store.projects.get(row["account_id"], row["new_id"])
+            if old and new:
+                twins.append(_Twins(old, new))
         return twins
 
 
