@@ -8301,9 +8301,13 @@ class Projects(_Part):
         settings: Mapping[str, Any],
         labels: str = "",
     ) -> tuple[Project, Source]:
-        """The new project and its source, now due. Raises Invalid when the account has it, or too many.
-        ``labels``: of an image that a scan found; they count where nobody tracks it yet."""
-        project_id, now = make_id(), self._db.clock()
+        """Returns the new project and its source, which is due now.
+
+        ``labels``: of an image that a scan found; they count where nobody tracks it yet. Raises Invalid when the
+        account has the project, or too many.
+        """
+        project_id = make_id()
+        now = self._db.clock()
         with self._db.transaction() as db:
             self._db.require_quota(
                 "projects",
@@ -8330,40 +8334,41 @@ class Projects(_Part):
             _write_newest(db, source["id"])
             self._write_settings(db, account_id, project_id, settings)
         self._db.check_wakeup.set()
-        added, its_source = self.get(account_id, project_id), self._store.sources.get(source["id"])
-        assert added and its_source
-        return added, its_source
+        project = self.get(account_id, project_id)
+        project_source = self._store.sources.get(source["id"])
+        assert project and project_source
+        return project, project_source
 
     def update(self, account_id: str, ids: Iterable[str], settings: Mapping[str, Any]) -> None:
-        """Set what ``settings`` holds of projects; what it does not hold stays."""
+        """Sets what ``settings`` holds of projects; what it does not hold stays."""
         with self._db.transaction() as db:
             for project_id in ids:
                 self._write_settings(db, account_id, project_id, settings)
 
-    def merge(self, db: sqlite3.Connection, old: Project, kept: Project) -> None:
-        """Remove a project of which an account has another; that one gets what it lacks, and the history."""
+    def merge(self, db: sqlite3.Connection, old: Project, twin: Project) -> None:
+        """Removes a project of which an account has another; that one gets what it lacks, and the history."""
         log.info(
             "project %s: merged with %s, %s %s, as that is its name now",
             old.id,
-            kept.id,
-            kept.provider,
-            kept.name,
+            twin.id,
+            twin.provider,
+            twin.name,
         )
-        self._write_settings(db, kept.account_id, kept.id, kept.lacking(old))
+        self._write_settings(db, twin.account_id, twin.id, twin.lacking(old))
         db.execute(
             """
             UPDATE project
                SET added_at = min(added_at, (SELECT added_at FROM project AS old WHERE old.id = ?))
              WHERE id = ?""",
-            (old.id, kept.id),
+            (old.id, twin.id),
         )
-        db.execute("UPDATE event SET project_id = ? WHERE project_id = ?", (kept.id, old.id))
+        db.execute("UPDATE event SET project_id = ? WHERE project_id = ?", (twin.id, old.id))
         db.execute("DELETE FROM project WHERE id = ?", (old.id,))
 
     def _write_settings(
         self, db: sqlite3.Connection, account_id: str, project_id: str, settings: Mapping[str, Any]
     ) -> None:
-        """Change a project, with all that follows from it.
+        """Changes a project, with all that follows from it.
 
         ``settings``: fields of a project by name, of which ``destinations`` may hold some kinds only; a value
         may be a function of the project as it is.
@@ -8374,7 +8379,8 @@ class Projects(_Part):
         values = {
             name: value(project) if callable(value) else value for name, value in settings.items()
         }
-        tags, destinations = values.pop("tags", None), values.pop("destinations", {})
+        tags = values.pop("tags", None)
+        destinations = values.pop("destinations", {})
         after = dataclasses.replace(project, **values)
         self._write_fields(db, project, after)
         if after.exclusions != project.exclusions:
@@ -8383,8 +8389,8 @@ class Projects(_Part):
             self._await_notes(db, after)
         if self._versions(after) - self._versions(project):
             self._make_due(db, project.source_id)
-        if asked_for := after.special_tags - project.special_tags:
-            self._await_tags(db, after, asked_for)
+        if added_tags := after.special_tags - project.special_tags:
+            self._await_tags(db, after, added_tags)
         if after.skipped_version or after.snoozed_until or after.is_muted:
             self._skip_deliveries(db, after)
         if after.hold_days != project.hold_days:
@@ -8396,10 +8402,12 @@ class Projects(_Part):
 
     @staticmethod
     def _write_fields(db: sqlite3.Connection, before: Project, after: Project) -> None:
-        """Write the columns of a project. It is judged again where that depends on them."""
-        stored_before, stored = _stored(before), _stored(after)
-        identities = [{one.identity for one in each.installed} for each in (before, after)]
-        has_same_rules = identities[0] == identities[1] and all(
+        """Writes the columns of a project. It is judged again where that depends on them."""
+        stored_before = _stored(before)
+        stored = _stored(after)
+        ran_before = {installation.identity for installation in before.installed}
+        runs_now = {installation.identity for installation in after.installed}
+        has_same_rules = ran_before == runs_now and all(
             stored_before[name] == stored[name]
             for name in ("exclude_version_regexp", "version_answers", "notify_level")
         )
@@ -8408,7 +8416,7 @@ class Projects(_Part):
             _write_newest(db, before.source_id)
 
     def _await_notes(self, db: sqlite3.Connection, project: Project) -> None:
-        """Have an image's notes found anew, where a person said where they are."""
+        """Has an image's notes found anew, where a person said where they are."""
         db.execute(
             """
             UPDATE source SET notes_from = ?, labels = '', notes_source_id = NULL, notes_state = '',
@@ -8425,7 +8433,7 @@ class Projects(_Part):
 
     @staticmethod
     def _await_tags(db: sqlite3.Connection, project: Project, tags: Collection[str]) -> None:
-        """Have a project wait for the check that reads tags which may have been left out."""
+        """Has a project wait for the check that reads tags which may have been left out."""
         values = {
             "project": project.id,
             "source": project.source_id,
@@ -8473,7 +8481,7 @@ class Projects(_Part):
         )
 
     def _make_due(self, db: sqlite3.Connection, source_id: int) -> None:
-        """Have a source checked at once: of what runs now another kind of tags may have to be read."""
+        """Has a source checked at once: of what runs now another kind of tags may have to be read."""
         db.execute(
             "UPDATE source SET next_check_at = min(next_check_at, ?) WHERE id = ?",
             (self._db.clock(), source_id),
@@ -8481,8 +8489,9 @@ class Projects(_Part):
         self._db.check_wakeup.set()
 
     def _skip_deliveries(self, db: sqlite3.Connection, project: Project) -> None:
-        """Take what is skipped or muted, or snoozed and without a CVE, out of digests not sent yet."""
-        now, skipped = self._db.clock(), list[int]()
+        """Takes what is skipped or muted, or snoozed and without a CVE, out of digests not sent yet."""
+        now = self._db.clock()
+        skipped = list[int]()
         rows = db.execute(
             """
             SELECT id, json_extract(body, '$.version') AS version, json_extract(body, '$.cve') AS cve
@@ -8504,7 +8513,7 @@ class Projects(_Part):
         )
 
     def remove(self, project_id: str) -> None:
-        """Remove a project, and its source with the last one. What was to be sent later is skipped."""
+        """Removes a project, and its source with the last one. What was to be sent later is skipped."""
         with self._db.transaction() as db:
             db.execute(
                 """
@@ -8517,8 +8526,11 @@ class Projects(_Part):
             db.execute("DELETE FROM project WHERE id = ?", (project_id,))
 
     def check_soon(self, account_id: str, ids: Sequence[str]) -> int:
-        """Have projects of the account checked at once; how many. Not those that were checked within a minute
-        or are due already. One more failure then does not lengthen the wait."""
+        """Has projects of the account checked at once; returns how many.
+
+        Those are not that were checked within a minute or are due already. One more failure then does not
+        lengthen the wait.
+        """
         count = self._db.write(
             """
             UPDATE source SET next_check_at = :now, failures = max(failures - 1, 0)
@@ -8537,7 +8549,10 @@ class Projects(_Part):
     def of_ids(
         self, account_id: str | None, ids: Sequence[str], place: str | None = None
     ) -> list[Project]:
-        """The projects (of an account) with these ids, in their order; with what is installed at a place."""
+        """Returns the projects (of an account) with these ids, in their order.
+
+        ``place``: only what is installed there is read.
+        """
         if not ids:
             return []
         # Not by the index of the account, which leads to all its projects.
@@ -8567,7 +8582,7 @@ class Projects(_Part):
     def by_names(
         self, account_id: str, provider: str, keys: Sequence[str]
     ) -> tuple[Project, str] | None:
-        """``(project, key)`` of the longest of the names that the account tracks there."""
+        """Returns ``(project, key)`` of the longest of the names that the account tracks there."""
         row = self._db.row(
             """
             SELECT project.id, key FROM source JOIN project ON source_id = source.id
@@ -8575,8 +8590,10 @@ class Projects(_Part):
              ORDER BY length(key) DESC LIMIT 1""",
             (provider, compact_json(list(keys)), account_id),
         )
-        project = self.get(account_id, row["id"]) if row else None
-        return (project, row["key"]) if row and project else None
+        if row is None:
+            return None
+        project = self.get(account_id, row["id"])
+        return (project, row["key"]) if project else None
 
     def page(
         self,
@@ -8591,7 +8608,7 @@ class Projects(_Part):
         is_failing: bool = False,
         size: int = PAGE_SIZE,
     ) -> tuple[list[Project], int]:
-        """A page of an account's projects, and how many there are on all: as of ``matching``."""
+        """Returns a page of an account's projects, and how many there are on all, as ``matching`` finds them."""
         ids = self.matching(
             account_id, order, provider=provider, tag=tag, text=text, is_failing=is_failing
         )
@@ -8609,8 +8626,10 @@ class Projects(_Part):
         text: str | None = None,
         is_failing: bool = False,
     ) -> list[str]:
-        """The ids of an account's projects: of a provider, a tag, a text, failing. ``order``: "name",
-        "updated" (newest release), "latest" (as shown), or "added"."""
+        """Returns the ids of an account's projects: of a provider, a tag, a text, failing.
+
+        ``order``: "name", "updated" (newest release), "latest" (as shown), or "added".
+        """
         rows = self._db.rows(
             """
             SELECT project.id FROM project JOIN source ON source.id = source_id
@@ -8640,8 +8659,10 @@ class Projects(_Part):
         return [row["id"] for row in rows]
 
     def each(self, account_id: str) -> Iterator[Project]:
-        """All projects of an account by name; a few are in memory at once, for each may have 100
-        installations."""
+        """Yields all projects of an account by name.
+
+        A few are in memory at once, for each may have 100 installations.
+        """
         ids = self.matching(account_id)
         for start in range(0, len(ids), PAGE_SIZE):
             yield from self.of_ids(account_id, ids[start : start + PAGE_SIZE])
@@ -8659,7 +8680,7 @@ class Projects(_Part):
         return [row["provider"] for row in rows]
 
     def with_pending_rules(self, ids: Collection[str] | None = None) -> list[tuple[str, str]]:
-        """``(account, id)`` of projects whose rules have not judged all releases; accounts in turn."""
+        """Returns ``(account, id)`` of projects whose rules have not judged all releases; accounts in turn."""
         rows = self._db.rows(
             """
             SELECT id, account_id FROM project
@@ -8672,7 +8693,7 @@ class Projects(_Part):
         return [(row["account_id"], row["id"]) for row in rows]
 
     def await_verdicts(self, ids: Collection[str], seconds: float) -> None:
-        """Have the tracker compare what is installed of projects, and wait for it, at most so long."""
+        """Has the tracker compare what is installed of projects, and waits for it, at most so long."""
         self._db.has_to_compare.set()
         self._db.check_wakeup.set()
         self._db.await_others(lambda: not self.with_pending_rules(ids), seconds)
@@ -8685,7 +8706,7 @@ class Projects(_Part):
     def record_advice(
         self, project: Project, change: Callable[[Project], tuple[Project, Event | None]]
     ) -> None:
-        """Write what was found out about what is installed of a project, as it is now, with an event."""
+        """Writes what was found out about what is installed of a project, as it is now, with an event."""
         with self._db.transaction() as db:
             if before := self.get(project.account_id, project.id):
                 after, event = change(before)
@@ -8698,9 +8719,8 @@ class Projects(_Part):
                 if event:
                     self._store.outbox.insert(db, event, self._db.clock())
         self._db.send_wakeup.set()
-        if self.with_pending_rules([
-            project.id
-        ]):  # as it is judged just now, which is not written then
+        # It may be judged just now, which is not written then.
+        if self.with_pending_rules([project.id]):
             self._db.has_to_compare.set()
 
     def updates(
@@ -8712,8 +8732,10 @@ class Projects(_Part):
         *,
         is_vulnerable: bool = False,
     ) -> dict[str, list[str]]:
-        """The ids of projects of which something is installed, most urgent first, by the groups of
-        ``UPDATE_GROUPS``. At a place, with a tag, a text; vulnerable ones alone."""
+        """Returns the ids of projects of which something is installed, by group, most urgent first.
+
+        The groups are those of ``UPDATE_GROUPS``. At a place, with a tag, a text; vulnerable ones alone.
+        """
         now = self._db.clock()
         rows = self._db.rows(
             """
@@ -8732,11 +8754,9 @@ class Projects(_Part):
         )
         statuses = {row["id"]: _update_status(row) for row in rows}
         if place is not None:  # what other places run does not count
-            narrowed = [
-                one for one in self.of_ids(account_id, list(statuses), place) if one.installed
-            ]
-            narrowed.sort(key=lambda project: project.urgency, reverse=True)
-            statuses = {project.id: project.status for project in narrowed}
+            at_place = self.of_ids(account_id, list(statuses), place)
+            at_place.sort(key=lambda project: project.urgency, reverse=True)
+            statuses = {project.id: project.status for project in at_place if project.installed}
         groups: dict[str, list[str]] = {group: [] for group in UPDATE_GROUPS}
         for project_id, status in statuses.items():
             if status.urgency.severity or not is_vulnerable:
@@ -8752,20 +8772,24 @@ class Projects(_Part):
         tag: str | None = None,
         is_vulnerable: bool = False,
     ) -> list[Project]:
-        """Projects that are behind, the most urgent first, then those unsure; or all that are installed."""
+        """Returns projects that are behind, the most urgent first, then those unsure; or all installed ones."""
         groups = self.updates(account_id, place, tag, is_vulnerable=is_vulnerable)
-        wanted = groups.values() if with_all else [groups["behind"], groups["unsure"]]
-        return self.of_ids(account_id, list(itertools.chain.from_iterable(wanted)))
+        names = list(groups) if with_all else ["behind", "unsure"]
+        ids = list(itertools.chain.from_iterable(groups[name] for name in names))
+        return self.of_ids(account_id, ids)
 
     def places(self, account_id: str) -> list[str]:
         rows = self._db.rows(
             "SELECT DISTINCT places FROM project WHERE account_id = ? AND update_state != ''",
             (account_id,),
         )
-        return sorted({place for row in rows for place in json.loads(row["places"])})
+        places = set[str]()
+        for row in rows:
+            places.update(json.loads(row["places"]))
+        return sorted(places)
 
     def ids_by_key(self, account_id: str) -> dict[tuple[str, str], str]:
-        """The ids of the account's projects by ``(provider, key)``."""
+        """Returns the ids of the account's projects by ``(provider, key)``."""
         rows = self._db.rows(
             """
             SELECT project.id, provider, key FROM project JOIN source ON source.id = source_id
@@ -8775,8 +8799,10 @@ class Projects(_Part):
         return {(row["provider"], row["key"]): row["id"] for row in rows}
 
     def renamed(self, account_id: str) -> dict[tuple[str, str], str]:
-        """The names in small letters of the account's projects that had another one, by ``(provider, former
-        name)``."""
+        """Returns the names of the account's projects that had another one, by ``(provider, former name)``.
+
+        All names are in small letters.
+        """
         rows = self._db.rows(
             """
             SELECT provider, former_name, name FROM project JOIN source ON source.id = source_id
@@ -8786,9 +8812,9 @@ class Projects(_Part):
         return {(row["provider"], row["former_name"].lower()): row["name"].lower() for row in rows}
 
     def count_updates(self, account_id: str | None = None) -> dict[str, int]:
-        """How many projects, of an account or of all, have an update, are unsure and so on.
+        """Returns how many projects, of an account or of all, have an update, are unsure and so on.
 
-        Without skipped and snoozed ones. "security" and "major": what the update is.
+        Skipped and snoozed ones do not count. "security" and "major": what the update is.
         """
         (row,) = self._db.rows(
             """
@@ -8816,7 +8842,7 @@ class Projects(_Part):
         )
 
     def installed(self) -> list[Project]:
-        """The projects of all accounts of which something is installed."""
+        """Returns the projects of all accounts of which something is installed."""
         rows = self._db.rows("SELECT id FROM project WHERE update_state != '' ORDER BY rowid")
         return self.of_ids(
             None,
@@ -8824,7 +8850,7 @@ class Projects(_Part):
         )
 
     def with_rules(self, source_id: int, *, is_unjudged: bool = False) -> list[Project]:
-        """The projects of a source that have rules; or those whose rules have not judged all of it."""
+        """Returns the projects of a source that have rules; or those whose rules have not judged all of it."""
         rows = self._db.rows(
             """
             SELECT id FROM project
@@ -8838,14 +8864,14 @@ class Projects(_Part):
         )
 
     def first_added(self, source_id: int) -> float:
-        """When the first of the projects that track a source was added; 0 where none does."""
+        """Returns when the first of the projects that track a source was added; 0 where none does."""
         first = self._db.value(
             "SELECT min(added_at) FROM project WHERE source_id = ?", (source_id,)
         )
         return first or 0.0
 
     def subscribers(self, source_id: int, project_id: str | None = None) -> list[Subscriber]:
-        """The projects that track a source, or one, with their accounts, tags, and all their destinations."""
+        """Returns the projects that track a source, or one, with accounts, tags, and all their destinations."""
         rows = self._db.rows(
             """
             SELECT id FROM project WHERE source_id = ? AND coalesce(?, id) = id ORDER BY rowid
@@ -8856,12 +8882,10 @@ class Projects(_Part):
             None,
             [row["id"] for row in rows],
         )
-        ids = {one.account_id for one in projects}
-        accounts = {one.id: one for one in self._store.accounts.all()}
-        destinations, tags = (
-            self._store.destinations.of_account(*ids),
-            self._store.tags.of_account(*ids),
-        )
+        account_ids = {project.account_id for project in projects}
+        accounts = {account.id: account for account in self._store.accounts.all()}
+        destinations = self._store.destinations.of_account(*account_ids)
+        tags = self._store.tags.of_account(*account_ids)
         with_image = {
             row["account_id"]
             for row in self._db.rows(
@@ -8872,17 +8896,25 @@ class Projects(_Part):
                 (source_id,),
             )
         }
-        return [
-            Subscriber(
-                one,
-                accounts[one.account_id],
-                tuple(tag for tag in tags if tag.id in one.tags),
-                tuple(each for each in destinations if each.account_id == one.account_id),
-                one.account_id in with_image,
+        subscribers = list[Subscriber]()
+        for project in projects:
+            account = accounts.get(project.account_id)
+            if account is None:  # it was removed meanwhile
+                continue
+            subscribers.append(
+                Subscriber(
+                    project=project,
+                    account=account,
+                    tags=tuple(tag for tag in tags if tag.id in project.tags),
+                    destinations=tuple(
+                        destination
+                        for destination in destinations
+                        if destination.account_id == account.id
+                    ),
+                    has_image=account.id in with_image,
+                )
             )
-            for one in projects
-            if one.account_id in accounts
-        ]  # else removed since
+        return subscribers
 
 
 def _judged_release(row: sqlite3.Row) -> JudgedRelease:
@@ -8890,13 +8922,13 @@ def _judged_release(row: sqlite3.Row) -> JudgedRelease:
 
 
 def _words_missing(text: str, words: Sequence[str]) -> list[str]:
-    """Those of the words that do not stand in a text, of any case."""
+    """Returns those of the words that do not stand in a text, of any case."""
     lowered = text.lower()
     return [word for word in words if word.lower() not in lowered]
 
 
 def _has_words(text: str, words: str) -> bool:
-    """Whether all words of a JSON list stand in a text: a function of SQL, whose own knows ASCII alone."""
+    """Tells whether all words of a JSON list stand in a text: for SQL, whose own function knows ASCII alone."""
     return not _words_missing(text, json.loads(words))
 
 
@@ -8921,6 +8953,11 @@ class SearchResult(NamedTuple):
     is_cut: bool
 
 
+class _SearchedNote(NamedTuple):
+    size: int  # in bytes
+    has_words: bool
+
+
 class Releases(_Part):
     def page(
         self,
@@ -8931,8 +8968,10 @@ class Releases(_Part):
         text: str = "",
         is_final: bool = False,
     ) -> ProjectReleasePage:
-        """Releases of a project, newest first, without their notes. With a text in the version or the note;
-        only final ones."""
+        """Returns releases of a project, newest first, without their notes.
+
+        With a ``text`` those that have it in the version or the note; ``is_final``: only final ones.
+        """
         candidates = self._db.rows(
             """
             SELECT id, version AS text FROM release
@@ -8941,8 +8980,8 @@ class Releases(_Part):
             {"source": project.source_id, "is_final": is_final},
         )
         term = search_term(text)
-        found = self._search(candidates, [term] if term else [])
-        ids = [row["id"] for row in found.rows]
+        result = self._search(candidates, [term] if term else [])
+        ids = [row["id"] for row in result.rows]
         rows = self._db.rows(
             """
             SELECT * FROM project_release_view WHERE project_id = ?
@@ -8951,36 +8990,41 @@ class Releases(_Part):
             (project.id, compact_json(ids[(page - 1) * size : page * size])),
         )
         pages = page_count(len(ids), size)
-        return ProjectReleasePage([_judged_release(row) for row in rows], pages, found.is_cut)
+        return ProjectReleasePage([_judged_release(row) for row in rows], pages, result.is_cut)
 
     def _search(
-        self, candidates: Sequence[sqlite3.Row], words: Sequence[str], wanted: int = sys.maxsize
+        self, candidates: Sequence[sqlite3.Row], words: Sequence[str], most: int = sys.maxsize
     ) -> SearchResult:
-        """The candidates, up to a number, of which each word stands in the ``text`` or the note.
+        """Returns the candidates, up to a number, of which each word stands in the ``text`` or the note.
 
         Notes are read in the order of the candidates, up to SEARCH_NOTES: of 720 MiB of them a search of
         eight words took 2.5 s of CPU.
         """
         if not words:
-            return SearchResult(list(candidates[:wanted]), is_cut=False)
-        found, read = list[sqlite3.Row](), 0
+            return SearchResult(list(candidates[:most]), is_cut=False)
+        matching = list[sqlite3.Row]()
+        bytes_read = 0
         for start in range(0, len(candidates), ROWS):
-            if len(found) >= wanted:
+            if len(matching) >= most:
                 break
-            if read >= SEARCH_NOTES or start >= SEARCH_RELEASES:
-                return SearchResult(found, is_cut=True)
+            if bytes_read >= SEARCH_NOTES or start >= SEARCH_RELEASES:
+                return SearchResult(matching, is_cut=True)
             several = candidates[start : start + ROWS]
             missing = {row["id"]: _words_missing(row["text"], words) for row in several}
-            noted = self._notes_with({id_: left for id_, left in missing.items() if left})
-            read += sum(size for size, _ in noted.values())
+            searched = self._search_notes({
+                release_id: missing_words
+                for release_id, missing_words in missing.items()
+                if missing_words
+            })
+            bytes_read += sum(note.size for note in searched.values())
             for row in several:
-                _, is_in_note = noted.get(row["id"], (0, False))
-                if is_in_note or not missing[row["id"]]:
-                    found.append(row)
-        return SearchResult(found[:wanted], is_cut=False)
+                note = searched.get(row["id"])
+                if not missing[row["id"]] or (note and note.has_words):
+                    matching.append(row)
+        return SearchResult(matching[:most], is_cut=False)
 
-    def _notes_with(self, words: Mapping[int, Sequence[str]]) -> dict[int, tuple[int, bool]]:
-        """By release the bytes of its note, and whether that has its words. ``words``: by release."""
+    def _search_notes(self, words: Mapping[int, Sequence[str]]) -> dict[int, _SearchedNote]:
+        """Returns by release what a search finds in its note. ``words``: those to find, by release."""
         rows = self._db.rows(
             """
             SELECT release_id, length(CAST(message AS BLOB)) AS size,
@@ -8989,40 +9033,32 @@ class Releases(_Part):
               JOIN note ON release_id = json_extract(wanted.value, '$[0]')""",
             (compact_json(list(words.items())),),
         )
-        return {row["release_id"]: (row["size"], bool(row["has_words"])) for row in rows}
+        return {
+            row["release_id"]: _SearchedNote(row["size"], bool(row["has_words"])) for row in rows
+        }
 
     def get(self, project: Project, versions: Sequence[str]) -> JudgedRelease | None:
-        """The release of the longest of these versions that the project has, without its note."""
-        return next(
-            map(
-                _judged_release,
-                self._db.rows(
-                    """
+        """Returns the release of the longest of these versions that the project has, without its note."""
+        row = self._db.row(
+            """
             SELECT * FROM project_release_view WHERE project_id = ?
                AND version IN (SELECT value FROM json_each(?))
              ORDER BY length(version) DESC LIMIT 1""",
-                    (project.id, compact_json(list(versions))),
-                ),
-            ),
-            None,
+            (project.id, compact_json(list(versions))),
         )
+        return _judged_release(row) if row else None
 
     def newest_wanted(self, project: Project, since: str = "") -> JudgedRelease | None:
-        """The latest release that is not excluded: the highest final, or a prerelease after a date."""
-        return next(
-            map(
-                _judged_release,
-                self._db.rows(
-                    """
+        """Returns the latest release that is not excluded: the highest final, or a prerelease after a date."""
+        row = self._db.row(
+            """
             SELECT * FROM project_release_view WHERE project_id = :id AND NOT is_excluded
                AND (:since = '' OR (is_prerelease AND gone_at IS NULL AND date > :since))
              ORDER BY place DESC, date DESC, id DESC LIMIT 1
             """,
-                    {"id": project.id, "since": since},
-                ),
-            ),
-            None,
+            {"id": project.id, "since": since},
         )
+        return _judged_release(row) if row else None
 
     def note(self, source_id: int, version: str) -> Note | None:
         return self.notes(source_id, [version]).get(version)
@@ -9030,7 +9066,7 @@ class Releases(_Part):
     def notes(
         self, source_id: int, versions: Sequence[str], length: int = NOTE_LIMIT
     ) -> dict[str, Note]:
-        """By version, the notes of these of a source's versions, their messages cut to a length."""
+        """Returns by version the notes of these of a source's versions, their messages cut to a length."""
         rows = self._db.rows(
             """
             SELECT version, title, substr(message, 1, ?) AS message, url
@@ -9042,7 +9078,7 @@ class Releases(_Part):
         return {row["version"]: _value(Note, row) for row in rows}
 
     def note_sizes(self, source_id: int, versions: Sequence[str], line: int) -> dict[str, int]:
-        """By version, the bytes of its note; of one with short lines, as if each had ``line`` bytes."""
+        """Returns by version the bytes of its note; of one with short lines, as if each had ``line`` bytes."""
         rows = self._db.rows(
             """
             SELECT version, max(length(CAST(message AS BLOB)),
@@ -9055,7 +9091,7 @@ class Releases(_Part):
         return {row["version"]: row["size"] for row in rows}
 
     def known(self, source_id: int) -> dict[str, Release]:
-        """What the store has of a source's releases, newest first, without their notes."""
+        """Returns what the store has of a source's releases, newest first, without their notes."""
         rows = self._db.rows(
             """
             SELECT * FROM release_view WHERE source_id = ? ORDER BY date DESC, id DESC""",
@@ -9076,8 +9112,10 @@ class Releases(_Part):
         is_unread: bool = False,
         since: float = 0.0,
     ) -> ReleasePage:
-        """A page of the releases of an account, newest first: of a provider, a tag, with CVEs, unread, found
-        since then; and with each word of a text."""
+        """Returns a page of the releases of an account, newest first.
+
+        Of a provider, a tag, with CVEs, unread, found ``since`` then; and with each word of a text.
+        """
         narrowed = {
             "account": account_id,
             "provider": provider,
@@ -9086,11 +9124,13 @@ class Releases(_Part):
             "is_unread": is_unread,
             "since": since,
         }
-        start, is_cut = (page - 1) * size, False
+        start = (page - 1) * size
+        is_cut = False
         if words := search_term(text).split()[:WORDS_LIMIT]:
             candidates = self._newest(narrowed, limit=SEARCH_RELEASES + 1)
-            found, is_cut = self._search(candidates, words, wanted=start + size + 1)
-            rows = found[start:]
+            result = self._search(candidates, words, most=start + size + 1)
+            rows = result.rows[start:]
+            is_cut = result.is_cut
         else:
             rows = self._newest(narrowed, limit=size + 1, offset=start, reach=start + size)
         return ReleasePage(self._items(account_id, rows[:size]), len(rows) > size, is_cut)
@@ -9103,10 +9143,10 @@ class Releases(_Part):
         offset: int = 0,
         reach: int | None = None,
     ) -> list[sqlite3.Row]:
-        """Id, project and text (its name and version) of releases of an account, the newest first.
+        """Returns id, project and text (its name and version) of releases of an account, the newest first.
 
-        ``reach``: so many are enough. Where nothing but provider and tag narrows the list, then those from a
-        date on are read alone, as of which so many projects have one.
+        ``reach``: so many are enough. Where nothing but provider and tag narrows the list, only releases from a
+        date on are then read: since that date so many projects have had a release.
         """
         return self._db.rows(
             """
@@ -9137,41 +9177,46 @@ class Releases(_Part):
             {**narrowed, "limit": limit, "offset": offset, "reach": reach},
         )
 
-    def _items(self, account_id: str, wanted: Sequence[sqlite3.Row]) -> list[ReleaseListItem]:
-        """What lists show of releases, which ``_newest`` has found."""
+    def _items(self, account_id: str, listed: Sequence[sqlite3.Row]) -> list[ReleaseListItem]:
+        """Returns what lists show of releases, which ``_newest`` has found."""
         rows = self._db.rows(
             """
             SELECT own.*, title, substr(message, 1, :start) AS message, url,
                    found_at > (SELECT read_until FROM account WHERE id = :account) AS is_recent,
                    EXISTS (SELECT 1 FROM read_release
                             WHERE read_release.account_id = :account AND release_id = own.id) AS is_marked
-              FROM json_each(:wanted) AS wanted
-             CROSS JOIN project_release_view AS own ON own.id = json_extract(wanted.value, '$[0]')
-                    AND own.project_id = json_extract(wanted.value, '$[1]')
+              FROM json_each(:listed) AS listed
+             CROSS JOIN project_release_view AS own ON own.id = json_extract(listed.value, '$[0]')
+                    AND own.project_id = json_extract(listed.value, '$[1]')
               LEFT JOIN note ON release_id = own.id
              ORDER BY own.date DESC, own.id DESC
             """,
             {
-                "wanted": compact_json([(row["id"], row["project_id"]) for row in wanted]),
+                "listed": compact_json([(row["id"], row["project_id"]) for row in listed]),
                 "account": account_id,
                 "start": NOTE_PREVIEW_CHARS,
             },
         )
         ids = list(dict.fromkeys(row["project_id"] for row in rows))
-        projects = {one.id: one for one in self._store.projects.of_ids(account_id, ids)}
-        return [
-            ReleaseListItem(
-                row["id"],
-                projects[row["project_id"]],
-                _judged_release(row),
-                row["found_at"],
-                _value(Note, row) if row["has_note"] else None,
-                bool(row["is_recent"]) and not row["is_marked"] and not row["is_excluded"],
-                bool(row["is_recent"]),
+        projects = {project.id: project for project in self._store.projects.of_ids(account_id, ids)}
+        items = list[ReleaseListItem]()
+        for row in rows:
+            project = projects.get(row["project_id"])
+            if project is None:  # it was removed meanwhile
+                continue
+            is_recent = bool(row["is_recent"])
+            items.append(
+                ReleaseListItem(
+                    id=row["id"],
+                    project=project,
+                    release=_judged_release(row),
+                    found_at=row["found_at"],
+                    note=_value(Note, row) if row["has_note"] else None,
+                    is_unread=is_recent and not row["is_marked"] and not row["is_excluded"],
+                    is_recent=is_recent,
+                )
             )
-            for row in rows
-            if row["project_id"] in projects
-        ]
+        return items
 
     def unread(self, account_id: str) -> int:
         return int(
@@ -9179,7 +9224,7 @@ class Releases(_Part):
         )
 
     def mark(self, account_id: str, ids: Iterable[int], *, is_read: bool) -> None:
-        """Mark releases of an account's projects as read or as unread."""
+        """Marks releases of an account's projects as read or as unread."""
         values = account_id, compact_json(list(ids))
         if is_read:
             self._db.write(
@@ -9198,7 +9243,7 @@ class Releases(_Part):
             )
 
     def newest(self, account_id: str, source_ids: Collection[int]) -> dict[int, JudgedRelease]:
-        """The highest final release of each source, first of those that may follow what runs."""
+        """Returns the highest final release of each source, first of those that may follow what runs."""
         rows = self._db.rows(
             """
             SELECT * FROM project_release_view WHERE +account_id = ? AND id IN (
@@ -9215,8 +9260,10 @@ class Releases(_Part):
         return {row["source_id"]: _judged_release(row) for row in rows}
 
     def summary(self, account_id: str) -> dict[str, int]:
-        """An account's numbers, for a dashboard: of projects, of their releases of the last seven days, ...
-        The cost follows the number of projects, and of news since the account has read all."""
+        """Returns an account's numbers, for a dashboard: of projects, of releases of the last seven days, ...
+
+        The cost follows the number of projects, and of news since the account has read all.
+        """
         week = timestamp(self._db.clock() - 7 * DAY).rstrip("Z")
         (row,) = self._db.rows(
             """
@@ -9261,7 +9308,7 @@ class Notes(_Part):
     def count_check(
         self, source_id: int, changed: Iterable[Release], events: Iterable[Event]
     ) -> None:
-        """Count what a check adds, in its transaction. The quotas are kept later, by ``keep_quotas``."""
+        """Counts what a check adds, in its transaction. The quotas are kept later, by ``keep_quotas``."""
         added = Counter[str]()
         size = sum(len(release.note.message.encode()) for release in changed if release.note)
         if size:
@@ -9275,9 +9322,9 @@ class Notes(_Part):
                 self._added[account_id] = self._added.get(account_id, 0) + added[account_id]
 
     def keep_quotas(self) -> None:
-        """Keep the quotas of the accounts for which much was added, and of one more.
+        """Keeps the quotas of the accounts for which much was added, and of one other.
 
-        That is one which this process has not seen to yet: its notes may be of before.
+        That is one whose notes this process has not counted yet: they may be from before it started.
         """
         with self._lock:
             account_ids = [id_ for id_, size in self._added.items() if size >= self._STEP]
@@ -9289,7 +9336,7 @@ class Notes(_Part):
             self.keep_quota(account_id)
 
     def keep_quota(self, account_id: str) -> None:
-        """Delete the text of the notes, and of their copies in events, that are beyond the quota."""
+        """Deletes the text of the notes, and of their copies in events, that are beyond the quota."""
         before = self._added.get(account_id, 0)
         limit = min(self._db.quota_of("notes_mib") * MIB, sys.maxsize)
         notes = self._notes_beyond_all(account_id, limit)
@@ -9323,12 +9370,12 @@ class Notes(_Part):
             )
 
     def _in_parts(self, ids: Sequence[int]) -> Iterator[str]:
-        """Yield the ids in JSON, a few at a time, so that other writers need not wait for all."""
+        """Yields the ids in JSON, a few at a time, so that other writers need not wait for all."""
         for start in range(0, len(ids), self._AT_ONCE):
             yield compact_json(ids[start : start + self._AT_ONCE])
 
     def _users_of(self, source_id: int) -> list[str]:
-        """The accounts that track a source, or images that get its notes."""
+        """Returns the accounts that track a source, or images that get its notes."""
         rows = self._db.rows(
             "SELECT DISTINCT account_id FROM source_user_view WHERE source_id = ?", (source_id,)
         )
@@ -9338,7 +9385,7 @@ class Notes(_Part):
         return self._db.value("SELECT account_id FROM project WHERE id = ?", (project_id,)) or ""
 
     def _notes_beyond_all(self, account_id: str, limit: int) -> list[int]:
-        """The releases whose notes are beyond the quota of this account and of all others that use them."""
+        """Returns the releases whose notes are beyond the quota of this account, and of all that use them."""
         beyond = {account_id: self._notes_beyond(account_id, limit)}
         users = {source_id: self._users_of(source_id) for source_id in beyond[account_id].values()}
         for user in set(itertools.chain.from_iterable(users.values())) - {account_id}:
@@ -9350,9 +9397,9 @@ class Notes(_Part):
         ]
 
     def _notes_beyond(self, account_id: str, limit: int) -> dict[int, int]:
-        """The releases whose notes do not fit into a number of bytes, beside those that go after them.
+        """Returns the releases whose notes do not fit into a number of bytes, beside those that go after them.
 
-        By the id of the release that of its source.
+        The result has by the id of a release that of its source.
         """
         rows = self._db.rows(
             """
@@ -9377,7 +9424,7 @@ class Notes(_Part):
         return {row["release_id"]: row["source_id"] for row in rows}
 
     def _events_beyond(self, account_id: str, limit: int) -> list[int]:
-        """The events whose bodies do not fit into a number of bytes, beside newer ones, and have a note."""
+        """Returns the events with a note whose bodies do not fit into a number of bytes, beside newer ones."""
         rows = self._db.rows(
             """
             WITH summed AS (
@@ -9392,12 +9439,20 @@ class Notes(_Part):
         return [row["id"] for row in rows]
 
 
+class Document(NamedTuple):
+    version: str  # where it comes from, or a hash; "": it was never read
+    body: Any
+    read_at: float
+
+
 class Documents(_Part):
     """What others said, by address or id: with its version there, or a hash, and when it was read."""
 
-    def get(self, name: str) -> tuple[str, Any, float]:
+    def get(self, name: str) -> Document:
         row = self._db.row("SELECT version, body, read_at FROM document WHERE name = ?", (name,))
-        return (row["version"], json.loads(row["body"]), row["read_at"]) if row else ("", None, 0.0)
+        if row is None:
+            return Document("", None, 0.0)
+        return Document(row["version"], json.loads(row["body"]), row["read_at"])
 
     def put(self, name: str, version: str, body: Any) -> None:
         self._db.write(
@@ -9406,25 +9461,20 @@ class Documents(_Part):
         )
 
     def pictures(self) -> dict[str, str]:
-        """The versions of those that there are, by "picture PROVIDER OWNER"."""
+        """Returns the versions of those that there are, by "picture PROVIDER OWNER"."""
         rows = self._db.rows(
             "SELECT name, version FROM document WHERE name GLOB 'picture *' AND version != ''"
         )
         return {row["name"]: row["version"] for row in rows}
 
     def picture(self, version: str) -> bytes:
-        return bytes.fromhex(
-            json.loads(
-                self._db.value(
-                    "SELECT body FROM document WHERE name GLOB 'picture *' AND version = ?",
-                    (version,),
-                )
-                or '""'
-            )
+        body = self._db.value(
+            "SELECT body FROM document WHERE name GLOB 'picture *' AND version = ?", (version,)
         )
+        return bytes.fromhex(json.loads(body)) if body else b""
 
     def claim_pictures(self, providers: Collection[str], now: float) -> list[str]:
-        """A few that were not read for a month; a day later again those that are not put until then."""
+        """Returns a few that were not read for a month; a day later again those that are not put until then."""
         with self._db.transaction() as db:
             rows = db.execute(
                 """
@@ -9452,20 +9502,27 @@ class Store:
         quota_of: Callable[[str], int] = lambda name: sys.maxsize,
     ) -> None:
         self.database = Database(path, clock, migrations, quota_of)
-        self.config, self.accounts, self.sessions = Config(self), Accounts(self), Sessions(self)
-        self.keys, self.tags, self.destinations = Keys(self), Tags(self), Destinations(self)
-        self.leases, self.outbox, self.sources = Leases(self), Outbox(self), Sources(self)
-        self.projects, self.releases, self.documents = (
-            Projects(self),
-            Releases(self),
-            Documents(self),
-        )
+        self.config = Config(self)
+        self.accounts = Accounts(self)
+        self.sessions = Sessions(self)
+        self.keys = Keys(self)
+        self.tags = Tags(self)
+        self.destinations = Destinations(self)
+        self.leases = Leases(self)
+        self.outbox = Outbox(self)
+        self.sources = Sources(self)
+        self.projects = Projects(self)
+        self.releases = Releases(self)
         self.notes = Notes(self)
+        self.documents = Documents(self)
         self.close = self.database.close
 
     def follow_clock(self, jump: ClockJump) -> None:
-        """Move what waits, and since when something fails, with a clock that was set: else what waits would
-        be given up at once, or never be sent. What was moved by another process is not moved again."""
+        """Moves what waits, and since when something fails, with a clock that was set.
+
+        Else what waits would be given up at once, or never be sent. What was moved by another process is not
+        moved again.
+        """
         values = jump._asdict()
         with self.database.transaction() as db:
             db.execute(
@@ -9494,8 +9551,10 @@ class Store:
             )
 
     def maintain(self, now: float) -> None:
-        """Delete what is too old, and bring back what a wrong clock has put off: only a hold or a digest
-        waits for more than a day, and what was made in the future would never expire."""
+        """Deletes what is too old, and brings back what a wrong clock has put off.
+
+        Only a hold or a digest waits for more than a day, and what was made in the future would never expire.
+        """
         values = {"now": now, "expired": now - SESSION_MAX_AGE, "too_far": now + HOUR}
         with self.database.transaction() as db:
             db.execute(
@@ -9552,7 +9611,10 @@ class Store:
         self.notes.keep_quotas()
 
     def counts(self) -> dict[str, int]:
-        """What there is, waits and fails, by its name as a gauge. Sources that only give notes do not count."""
+        """Returns what there is, waits and fails, by its name as a gauge.
+
+        Sources that only give notes do not count.
+        """
         (row,) = self.database.rows(
             """
             WITH tracked AS (
