@@ -13021,7 +13021,8 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
     Dialect(savannah, "repository", r"[A-Za-z0-9_.+-]+(?:/[A-Za-z0-9_.+-]+)*", "{site}/git/{name}.git",
             normalise=_without_git, pasted=(r"(?:git|cgit|r|gitweb)/(.+?)\.git" + _REST,)),
     Dialect(simple, "package", r"[a-z0-9]+(?:-[a-z0-9]+)*", "{site}/{name}/", normalise=pep503,
-            versions=PEP440, auth=_basic_auth("__token__"), pasted=(rf"(?:simple/)?{_PART}/?",)),
+            versions=PEP440, auth=_basic_auth("__token__"),
+            pasted=(rf"(?:\+?simple/)?{_PART}(?:/(?:latest|[0-9][^/]*))?/?",)),
     Dialect(sourceforge, "project", r"[a-z0-9_.-]+", "{site}/projects/{name}/files/", normalise=str.lower,
             pasted=(rf"(?:projects|p)/{_PART}{_REST}",)),
     Dialect(sourcehut, "~user/repository", rf"~{_REPOSITORY}", "{site}/{name}/refs",
@@ -13131,7 +13132,8 @@ def _page_patterns(provider: Provider) -> Iterator[_HostPattern]:
         yield _HostPattern(begin[1].replace("\\", "") if begin else "", pattern)
     sites = dict.fromkeys(filter(None, (provider.site, built_in.site if built_in else "")))
     for site in sites:
-        host, slash, path = site.partition("://")[2].partition("/")
+        # Of devpi the pages of packages are beside the index for programs.
+        host, slash, path = site.removesuffix("/+simple").partition("://")[2].partition("/")
         host = host.lower().removeprefix("www.")
         for pattern in provider.dialect.pasted:
             yield _HostPattern(host, f"{re.escape(host + slash + path)}/{pattern}")
@@ -13731,7 +13733,7 @@ def _host_and_path(text: str) -> tuple[str, str]:
 _FEED_ADDRESS = re.compile(
     r"https?://(?![^?#]*/commits?[/.])[^?#]+(?:"
     r"\.(?:atom|rss|rdf)|/(?:[\w-]*(?:feed|rss|atom)[\w-]*|index|releases|tags)\.xml|/(?:feed|rss|atom)/?"
-    r"|[^?#]*\?(?:[^#]*&)?(?:format|type|feed)=(?:atom|rss2?)(?:&[^#]*)?)(?:\?[^#]*)?(?:#.*)?",
+    r"|\?(?:[^#]*&)?(?:format|type|feed)=(?:atom|rss2?)(?:&[^#]*)?)(?:\?[^#]*)?(?:#.*)?",
     re.IGNORECASE,
 )
 _CHART_INDEX = re.compile(r"https?://[^?#]+/index\.ya?ml", re.IGNORECASE)
@@ -13741,6 +13743,8 @@ def _project_of_address(
     providers: Mapping[str, Provider], text: str
 ) -> tuple[Provider, str] | None:
     """The project that an address itself is, where that tells whose: of a chart, a feed or a page."""
+    if len(text) > 2 * NAME_LIMIT:  # no name is as long
+        return None
     address, _, fragment = text.partition("#")
     if len(text) > 2 * NAME_LIMIT:
         return None
@@ -13815,12 +13819,34 @@ def likely_providers(providers: Mapping[str, Provider], name: str) -> list[Provi
     return [one[0] for one in itertools.islice(filter(None, found), 8)]
 
 
+# What pages of servers that many people run look like: the server, and what it speaks.
+_OWN_SERVERS = (
+    (r"(https?://[^?#]+?)/-/web/detail/.+", "npm"),
+    (r"(https?://[^?#]+?)/(?:@[^/?#]+/)?[^/?#]+/-/[^/?#]+\.tgz", "npm"),
+    (r"(https?://[^?#]+?/\+?simple)/[^/?#]+/?", "simple"),
+    (r"(https?://[^?#]+?)/[^/?#]+/[^/?#]+/-/(?:releases|tags)\b.*", "gitlab"),
+    (r"(https?://[^/?#]+)/[^/?#]+/[^/?#]+/(?:releases|tags|src/tag/.+|releases/.+)", "forgejo"),
+)
+
+
+def _own_server(text: str) -> str:
+    """The setting with which the operator adds the server of a page, as --provider takes it; "" if that cannot
+    be told."""
+    for pattern, dialect in _OWN_SERVERS:
+        if match := re.fullmatch(pattern, text.strip()):
+            return f"NAME={dialect}:{match[1]}"
+    return ""
+
+
 def _without_provider(providers: Mapping[str, Provider], text: str, *, is_typed: bool) -> Invalid:
     """The error of a project that is named without its provider, with what would be right."""
     shown = text[:NAME_LIMIT]
-    if _CHART_INDEX.fullmatch(text.strip()):
+    if _CHART_INDEX.fullmatch(text[: 2 * NAME_LIMIT].strip()):
         words = f"{shown!r} lists the charts of a repository; add # and the name of one of them"
         return Invalid(Problem("name", words))
+    if server := _own_server(text[: 2 * NAME_LIMIT]):
+        words = f"is required: {shown!r} may be of a server that is no provider here yet; the operator adds it "
+        return Invalid(Problem("provider", f"{words}with --provider {server}"))
     likely = ", ".join(provider.id for provider in likely_providers(providers, text))
     hint = f"may be a project of {likely}" if likely else "is not an address that is known here"
     if likely and re.match("https?://", text.strip(), re.IGNORECASE) and "#" not in text:

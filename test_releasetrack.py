@@ -10380,6 +10380,35 @@ def test_pasted_address_finds_project_of_operator_provider():
         ("forgejo", "https://www.example.org", "https://www.example.org/o/r", "o/r"),
         ("forgejo", "https://Git.Example", "git.example/o/r/", "o/r"),
         ("github", "https://ghe.example", "https://ghe.example/o/r/releases/tag/1", "o/r"),
+        # as devpi's pages and its client show them, whichever of its two addresses was given
+        *(
+            (
+                "simple",
+                f"http://pi.lan:3141/team/dev{index}",
+                f"http://pi.lan:3141/team/dev/{path}",
+                "holy-grail",
+            )
+            for index in ("", "/+simple")
+            for path in (
+                "holy-grail",
+                "Holy.Grail/1.0",
+                "holy-grail/latest",
+                "holy-grail/2.0rc1/",
+                "+simple/holy-grail/",
+            )
+        ),
+        # as Verdaccio's pages and npm show them
+        *(
+            ("npm", "http://npm.lan:4873", f"http://npm.lan:4873/{path}", name)
+            for path, name in (
+                ("-/web/detail/@acme/kit", "@acme/kit"),
+                ("-/web/detail/@acme/kit/v/1.0.0", "@acme/kit"),
+                ("-/web/detail/kit", "kit"),
+                ("@acme%2fkit", "@acme/kit"),
+                ("@acme/kit/-/kit-1.0.0.tgz", "@acme/kit"),
+                ("kit/-/kit-1.0.0.tgz", "kit"),
+            )
+        ),
         ("git", "https://git.example/r", "https://git.example/r/team/app.git", "team/app.git"),
         ("git", "https://git.example", "git@git.example:team/app.git", "team/app.git"),
         ("git", "http://git.lan:81", "http://git.lan:81/app", "app"),
@@ -10490,6 +10519,22 @@ def test_project_at_takes_provider_and_name_or_address():
                 ("page", "download/#name-{version}.tar"),
                 ("page", "file#header:Last-Modified"),
                 ("helm", "charts/index.yaml#web"),
+            )
+        ),
+        *(
+            (asking, f"https://own.example/{path}", rf"--provider NAME={re.escape(server)}\.$")
+            for asking in ("typed", None)
+            for path, server in (
+                ("-/web/detail/@acme/kit", "npm:https://own.example"),
+                ("npm/-/web/detail/kit/v/1.0.0", "npm:https://own.example/npm"),
+                ("@acme/kit/-/kit-1.0.0.tgz", "npm:https://own.example"),
+                ("team/dev/+simple/kit/", "simple:https://own.example/team/dev/+simple"),
+                ("simple/kit", "simple:https://own.example/simple"),
+                ("git/g/p/-/releases", "gitlab:https://own.example/git"),
+                ("g/p/-/tags/v1.0", "gitlab:https://own.example"),
+                ("o/p/releases", "forgejo:https://own.example"),
+                ("o/p/releases/tag/v1.0", "forgejo:https://own.example"),
+                ("o/p/src/tag/v1.0", "forgejo:https://own.example"),
             )
         ),
         ("typed", "https://own.example/charts/index.yaml", "add # and the name of one"),
