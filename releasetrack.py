@@ -2017,7 +2017,7 @@ class Request(Value):
     may_be_cut: bool = False  # a larger one is not an error but cut there
     # The address of the server that answered with this URL: a public one may name no private one.
     named_by: str | None = None
-    hosts: Collection[str] = ()  # the only ones that it may be redirected to; none: all
+    redirect_hosts: Collection[str] = ()  # the only ones that it may be redirected to; none: all
 
 
 class Mail(Value):
@@ -2112,7 +2112,7 @@ class Release(ListedRelease):
 
     @property
     def is_withdrawn(self) -> bool:
-        """Whether its provider no longer offers it: it was deleted or yanked there."""
+        """Tells whether its provider no longer offers it: it was deleted or yanked there."""
         return self.gone_at is not None
 
     def as_json(self) -> dict[str, Any]:
@@ -2130,7 +2130,10 @@ class JudgedRelease(Release):
 
 # What is news of a release: it was not known; its content is another one; the prerelease is final now; its
 # note names CVEs that it did not name before.
-NEW, UPDATED, FINAL, FIX = "new", "updated", "final", "fix"
+NEW = "new"
+UPDATED = "updated"
+FINAL = "final"
+FIX = "fix"
 
 
 class News(Release):
@@ -2142,7 +2145,7 @@ class News(Release):
 
     @property
     def is_repeated(self) -> bool:
-        """Whether the version itself is not new."""
+        """Tells whether the version itself is not new."""
         return self.change in (UPDATED, FIX)
 
 
@@ -2211,7 +2214,9 @@ class Tag(Value):
 
 
 class _FieldsOfKinds(dict[str, str]):
-    def __missing__(self, kind: str) -> str:  # an embedding program's own
+    """The field of a project for each kind of destination, also for one of an embedding program."""
+
+    def __missing__(self, kind: str) -> str:
         return f"{kind}_destinations"
 
 
@@ -2344,7 +2349,8 @@ def _read_instant_text(days: str) -> str:
 def _read_source(value: Any) -> str:
     """Returns ``github o/r`` of that text, or of ``{"provider": "github", "name": "o/r"}``."""
     if isinstance(value, Mapping):
-        provider, name = value.get("provider"), value.get("name")
+        provider = value.get("provider")
+        name = value.get("name")
         is_source = isinstance(provider, str) and isinstance(name, str)
         value = f"{provider} {name}" if is_source else None
     if not isinstance(value, str) or UNSTORABLE.search(value):
@@ -2720,7 +2726,8 @@ class Exclusions(Value):
             return False
         if version == self.skipped_version:
             return True
-        parts, skipped = version_parts(version), version_parts(self.skipped_version)
+        parts = version_parts(version)
+        skipped = version_parts(self.skipped_version)
         is_same_release = (parts.release, parts.counter) == (skipped.release, skipped.counter)
         return bool(parts.numbers) and is_same_release
 
@@ -3207,8 +3214,11 @@ def pick(kind: type[J], value: Any, *keys: str) -> J:
 K = TypeVar("K")
 
 
-class Recent(dict[K, V]):
-    """Keeps the values that were set last, at most ``limit``, by names that others choose."""
+class BoundedDict(dict[K, V]):
+    """A dictionary that keeps the values that were set last, at most ``limit``.
+
+    It is for names that others choose, which may be any number.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -3339,7 +3349,7 @@ class RateLimiter:
 
     def __init__(self, most_names: int = 50_000) -> None:
         self._lock = threading.Lock()
-        self._windows = Recent[str, _Window](most_names)  # by name
+        self._windows = BoundedDict[str, _Window](most_names)  # by name
 
     def take(self, limits: Mapping[str, int], cost: int, now: float) -> Budget:
         """Takes ``cost`` from each name's budget, and returns the one with the least left.
@@ -3568,7 +3578,7 @@ class FairLock:
         self._changed = threading.Condition()
         self._waiting = list[_Waiter]()  # in the order in which they came
         self._held_since: float | None = None
-        self._used = Recent[str, _Usage](1000)  # by account
+        self._used = BoundedDict[str, _Usage](1000)  # by account
 
     def is_held(self) -> bool:
         return self._held_since is not None
@@ -4460,7 +4470,7 @@ class _LineReader:
         if not runs or runs[-1].text.endswith(" "):
             text = text.lstrip(" ")
         if text:
-            runs.append(Run(text, self._is_bold, self._is_code, self._href))
+            runs.append(Run(text, is_bold=self._is_bold, is_code=self._is_code, href=self._href))
 
     def _add_code(self, text: str) -> None:
         """Reads a line, or a part of one, of a block of code, whose white space counts."""
@@ -5063,7 +5073,7 @@ def _keep_owner(source_id: str) -> str:
 
 
 def _keep_owners(source_id: str) -> str:
-    """Statements: so does the source, and that of its notes."""
+    """Returns the statements by which a source, and that of its notes, keep their owners."""
     notes_source_id = f"(SELECT notes_source_id FROM source AS image WHERE image.id = {source_id})"
     return _keep_owner(source_id) + _keep_owner(notes_source_id)
 
@@ -6487,7 +6497,7 @@ class KeyUse(NamedTuple):
 class Keys(_Part):
     def __init__(self, store: Store) -> None:
         super().__init__(store)
-        self._used_at = Recent[str, float](10_000)  # when the last use of one was written
+        self._used_at = BoundedDict[str, float](10_000)  # when the last use of one was written
 
     def add(self, account_id: str, name: str, networks: Sequence[str]) -> Key:
         """Returns a new key. Raises Invalid when the account has one of that name, or too many."""
@@ -7800,7 +7810,12 @@ class Sources(_Part):
             """,
             {"providers": compact_json(list(providers)), "now": now, "limit": limit},
         )
-        return [DueSource(row["id"], row["owner_id"], row["provider"], row["name"]) for row in rows]
+        return [
+            DueSource(
+                id=row["id"], account_id=row["owner_id"], provider=row["provider"], name=row["name"]
+            )
+            for row in rows
+        ]
 
     def claim(
         self, ids: Sequence[int], claimant: str, now: float, due_at: float = sys.maxsize
@@ -9302,7 +9317,8 @@ class Notes(_Part):
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self._lock = threading.Lock()  # of what follows
-        self._added = Recent[str, int](10_000)  # bytes, by account, since its notes were counted
+        # By account the bytes that were added since its notes were counted.
+        self._added = BoundedDict[str, int](10_000)
         self._counted = set[str]()  # accounts, since this process has started
 
     def count_check(
@@ -9695,7 +9711,7 @@ class DaemonPool:
         self._threads.append(thread)
 
     def end(self) -> None:
-        """Begin nothing more; wait for what is under way."""
+        """Begins nothing more, and waits for what is under way."""
         self._is_ended = True
         for _ in self._threads:
             self._waiting.put(None)
@@ -9786,13 +9802,13 @@ class Worker:
         self._thread.start()
 
     def stop(self) -> None:
-        """Claim nothing further; ``join`` waits for what is under way."""
+        """Claims nothing further; ``join`` waits for what is under way."""
         self._stopping.set()
         self.store.database.workers.discard(self._name)
         self._wakeup.set()
 
     def join(self) -> None:
-        """Wait for what is under way, and end what is claimed: what was not done was not abandoned."""
+        """Waits for what is under way, and ends what is claimed: what was not done was not abandoned."""
         if self._thread:
             self._thread.join()
         with contextlib.suppress(StoreUnavailable):
@@ -9942,11 +9958,12 @@ _REDIRECTS = 5  # that are followed to a provider's answer
 _REDIRECT_STATUSES = (301, 302, 303, 307, 308)
 _CONNECT = 5.0  # seconds for a TCP or TLS handshake
 _LOOKUP = 3.0  # seconds for a name's addresses
-_SLICE = 1.0  # seconds after which a waiting exchange looks whether it must stop
-_PATIENCE = 5.0  # seconds that a request waits for its turn at a host
+_STOP_CHECK_INTERVAL = 1.0  # seconds after which a waiting exchange looks whether it must stop
+_TURN_PATIENCE = 5.0  # seconds that a request waits for its turn at a host
 # Bytes beyond which one answer is read and used at a time: JSON becomes up to 24 times as large in memory.
-_LARGE = 128 * KIB
-_LARGE_PATIENCE = MINUTE  # that a check waits for the large answers of others; then it comes again
+_LARGE_ANSWER = 128 * KIB
+# That a check waits for the large answers of others; then it comes again
+_LARGE_TURN_PATIENCE = MINUTE
 
 
 class HostLimit(Value):
@@ -10026,7 +10043,7 @@ class LargeTurn(contextlib.AbstractContextManager["LargeTurn"]):
     def take(self, *, is_user_supplied: bool) -> None:
         """Waits for the turn. Raises Throttled where it does not come within a minute."""
         lock = self._locks[is_user_supplied]
-        if not lock.acquire(self._account_id, _LARGE_PATIENCE, self._stopping):
+        if not lock.acquire(self._account_id, _LARGE_TURN_PATIENCE, self._stopping):
             raise Throttled(
                 "other large answers took more than a minute; it is checked again in a minute",
                 MINUTE,
@@ -10072,7 +10089,7 @@ class _Exchange:
         self._stopping = stopping
         self._end = time.monotonic() + seconds
 
-    def remaining_time(self, at_most: float = _SLICE) -> float:
+    def remaining_time(self, at_most: float = _STOP_CHECK_INTERVAL) -> float:
         seconds = self._end - time.monotonic()
         if seconds <= 0:
             raise Unreachable(f"it took longer than {self._seconds:g} s")
@@ -10085,7 +10102,7 @@ class _Exchange:
         self.bytes_left -= count
         if self.bytes_left < 0:
             raise Unreachable(f"its answer is larger than {self._most_bytes // KIB} KiB")
-        if self.wait_for_large_slot and self._most_bytes - self.bytes_left > _LARGE:
+        if self.wait_for_large_slot and self._most_bytes - self.bytes_left > _LARGE_ANSWER:
             began = time.monotonic()
             self.wait_for_large_slot()
             self.wait_for_large_slot = None
@@ -10367,7 +10384,8 @@ def _redirect_target(request: Request, response: http.client.HTTPResponse) -> st
     target = response.headers.get("Location")
     if not target:
         return ""
-    if request.hosts and host_of(urljoin(request.url, target)) not in request.hosts:
+    hosts = request.redirect_hosts
+    if hosts and host_of(urljoin(request.url, target)) not in hosts:
         return ""
     is_redirect = response.status in _REDIRECT_STATUSES and request.method != "POST"
     return target if is_redirect else ""
@@ -10460,7 +10478,7 @@ class Fetcher:
         self._clock = clock
         self._least_wait = least_wait
         self._lock = threading.Lock()
-        self._hosts = Recent[str, _Host](1000)
+        self._hosts = BoundedDict[str, _Host](1000)
         self._large = {False: FairLock(), True: FairLock()}  # True: of users' servers
         self.configure(settings)
 
@@ -10476,9 +10494,8 @@ class Fetcher:
                 f"\0{login.user}\0{login.password}",
                 f"{login.user}:{login.password}",
             ]
-            if (
-                len(login.password) > 5
-            ):  # a shorter one is part of words that have nothing to do with it
+            # A shorter one is part of words that have nothing to do with it.
+            if len(login.password) > 5:
                 secrets_in_answers.append(login.password)
         self._mask = masking(*secrets_in_answers)
         # By provider: in words, and until when.
@@ -10520,7 +10537,7 @@ class Fetcher:
             answer = self._follow(request, large, is_trusted=is_trusted)
         finally:
             slots.release()
-        return self._apply_rate_limit(host, answer, is_of_picture=bool(request.hosts))
+        return self._apply_rate_limit(host, answer, is_of_picture=bool(request.redirect_hosts))
 
     def _host(self, name: str) -> _Host:
         with self._lock:
@@ -10556,9 +10573,9 @@ class Fetcher:
 
     def refusal_of(self, url: str, *, is_trusted: bool) -> str | None:
         """Returns why a notification may not go to a URL, as far as its name resolves now."""
-        host, port = urlsplit(url).hostname or "", urlsplit(url).port or 80
+        parts = urlsplit(url)
         try:
-            addresses = _look_up(host, port)
+            addresses = _look_up(parts.hostname or "", parts.port or 80)
         except Unreachable:  # it may resolve when it is needed, and is judged again then
             return None
         for address in addresses:
@@ -10575,7 +10592,7 @@ class Fetcher:
             wait = pace.take(time.monotonic())
             if not wait:
                 return
-            if wait > _PATIENCE:
+            if wait > _TURN_PATIENCE:
                 until = timestamp(self._clock() + wait)
                 limit = f"{host.name} is asked {pace}"
                 if str(host.token_pace) != str(pace):
@@ -10707,7 +10724,7 @@ class Fetcher:
             raise Unreachable(
                 f"what answers at {url.hostname} does not follow SMTP: {text[:100]!r}"
             )
-        return Answer("", code, {}, text.encode(), address=exchange.address)
+        return Answer(url="", status=code, headers={}, body=text.encode(), address=exchange.address)
 
 
 DOCKER_SECONDS = 3.0  # for each answer of an engine
@@ -10728,7 +10745,7 @@ def ask_docker(address: str, path: str) -> Answer:
         host = url.netloc if url.port else f"{url.netloc}:2375"
     with fetcher._open(Request(f"http://{host}{path}"), exchange) as response:
         body = _read_body(response, exchange, may_be_cut=False)
-        return Answer(path, response.status, _headers(response), body)
+        return Answer(url=path, status=response.status, headers=_headers(response), body=body)
 
 
 # == providers =================================================================
@@ -13549,7 +13566,7 @@ def picture_of(provider: Provider, owner: str) -> Generator[Request, Answer, byt
         accept_statuses=range(300, 500),
         may_be_cut=True,
         max_response_bytes=2 * PICTURE_LIMIT,
-        hosts=(here.netloc.lower(), *hosts),
+        redirect_hosts=(here.netloc.lower(), *hosts),
     )
     answer = yield request
     with contextlib.suppress(*UNREADABLE):
@@ -20878,7 +20895,7 @@ class Tracker(Worker):
         self._notes.configure(settings, providers)
         self._hosts = {id_: host_of(provider.site) for id_, provider in providers.items()}
         # By source, what its dialect keeps between checks.
-        self._dialect_memory = Recent[int, dict[str, str]](10_000)
+        self._dialect_memory = BoundedDict[int, dict[str, str]](10_000)
         # By provider, where its host allows fewer checks.
         self._long_intervals = dict[str, float]()
         for id_, host in self._hosts.items():
@@ -23140,8 +23157,8 @@ class Courier(Worker):
         # On that of ``steady``: nothing counts as old for a time after the clock was set.
         self._no_upkeep_until = -math.inf
         # By destination: when it may be sent the next message, and when it was served last.
-        self._free_at = Recent[str, float](10_000)
-        self._served_at = Recent[str, float](10_000)
+        self._free_at = BoundedDict[str, float](10_000)
+        self._served_at = BoundedDict[str, float](10_000)
         self._settings = settings
         self._digest_hour = settings.digest_hour
 
@@ -25177,7 +25194,7 @@ class Visitors:
 
     def __init__(self, trusted_proxy: Callable[[], tuple[str, ...]] = tuple) -> None:
         self.trusted_proxy = trusted_proxy
-        self._accepted = Recent[bytes, tuple[str, float]](self._LIMIT)  # account, and when
+        self._accepted = BoundedDict[bytes, tuple[str, float]](self._LIMIT)  # account, and when
 
     def accept(self, secret: str, account_id: str) -> None:
         """Remember for an hour that a key or a session's token is the account's."""

@@ -15999,7 +15999,7 @@ def test_source_is_passed_on_only_where_it_waits_for_its_turn(world):
 
 def test_large_answers_are_read_in_turn_by_account(world, listen):
     """An account with many of them kept those of another waiting behind all, in the pool of all checks."""
-    large = (200, "v 1.0" + "x" * 2 * rt._LARGE)
+    large = (200, "v 1.0" + "x" * 2 * rt._LARGE_ANSWER)
     servers = [listen(large) for _ in range(6)]
     mine = [a_page(world, world.account, server.url) for server in servers[:5]]
     other = an_account(world.store, "you@example.org")
@@ -16023,8 +16023,8 @@ def test_large_answers_are_read_in_turn_by_account(world, listen):
 
 
 def test_large_answer_that_waits_too_long_comes_again(world, listen, monkeypatch):
-    monkeypatch.setattr(rt, "_LARGE_PATIENCE", 0.1)
-    server = listen((200, "v 1.0" + "x" * 2 * rt._LARGE))
+    monkeypatch.setattr(rt, "_LARGE_TURN_PATIENCE", 0.1)
+    server = listen((200, "v 1.0" + "x" * 2 * rt._LARGE_ANSWER))
     source, tracker = a_page(world, world.account, server.url), world.tracker(rt.Settings())
     lock = tracker.fetcher._large[True]
     assert lock.acquire("another", 0)
@@ -17954,7 +17954,7 @@ def test_image_with_large_labels_gets_notes_of_a_large_repository(noting, caplog
     began = time.monotonic()
     found, news = check_now(tracker, image.id)
     assert news == [] and not found.error
-    assert time.monotonic() - began < rt._LARGE_PATIENCE / 2
+    assert time.monotonic() - began < rt._LARGE_TURN_PATIENCE / 2
     assert store.releases.notes(image.id, ["1.0.0"]) and "other large answers" not in caplog.text
     assert not any(lock.is_held() for lock in tracker.fetcher._large.values())
 
@@ -39852,7 +39852,7 @@ def test_fault_of_ours_in_a_page_or_the_api_is_logged(world, visitor, caplog):
 
 
 def test_what_is_kept_of_strangers_names_is_bounded():
-    recent = rt.Recent[int, str](3)
+    recent = rt.BoundedDict[int, str](3)
     for name in (1, 2, 3, 1, 4):
         recent[name] = str(name)
     assert recent == {3: "3", 1: "1", 4: "4"}
