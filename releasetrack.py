@@ -25163,7 +25163,7 @@ def take_cost(context: Context, name: str, method: str, account_id: str = "") ->
     if account_id:
         limits[f"keys of {account_id}"] = 2 * context.settings.rate_limit
     cost = 1 if method == "GET" else 10
-    remaining, reset, is_open = context.rate_limits.take(limits, cost, time.monotonic())
+    remaining, reset, is_open = context.requests.rate_limits.take(limits, cost, time.monotonic())
     bottle.response.headers.update({
         "X-Ratelimit-Limit": str(limits[name]),
         "X-Ratelimit-Reset": str(int(reset)),
@@ -25221,35 +25221,54 @@ class Visitors:
 
 
 @dataclasses.dataclass
+class RequestState:
+    """Holds what this process remembers of requests, to limit them and to answer them faster."""
+
+    rate_limits: RateLimiter  # of requests, per hour and key or account
+    tests: RateLimiter  # of test notifications, per hour and account
+    throttle: LoginThrottle
+    waits: ConcurrencyLimit
+    visitors: Visitors
+    answers: AnswerCache
+
+
+class Outside(Value):
+    """Holds what reaches other servers, and what is known of them: members of Fetcher and Courier."""
+
+    ask: Callable[..., Answer]  # Fetcher's fetch, and the next three
+    refusal_of: Callable[..., str | None]
+    refused_tokens: Mapping[str, tuple[str, float]]
+    outages: Mapping[str, str]
+    try_out: Callable[..., tuple[Transcript, str | None]]  # Courier's
+
+
+class ServiceMethods(Value):
+    """Holds the methods of Service that pages and metrics call."""
+
+    containers: Callable[[Account], int]
+    read_containers: Callable[[Account], None]
+    health: Callable[[], dict[str, str]]
+
+
+@dataclasses.dataclass
 class Context:
     """Holds what the API and the pages work with; ``Service.reload`` replaces what settings make."""
 
     store: Store
     settings: Settings
-    providers: Mapping[str, Provider]
-    helper: Helper
-    rate_limits: RateLimiter
-    throttle: LoginThrottle
-    answers: AnswerCache
-    waits: ConcurrencyLimit
-    ask: Callable[[Request], Answer]  # Fetcher's fetch, and the next
-    refusal_of: Callable[..., str | None]
-    refused_tokens: Mapping[str, tuple[str, float]]
-    outages: Mapping[str, str]
-    try_out: Callable[..., tuple[Transcript, str | None]]  # as Courier's
-    containers: Callable[[Account], int]  # as Service's, and the next
-    read_containers: Callable[[Account], None]
-    health: Callable[[], dict[str, str]]
     config: Configuration
-    tests: RateLimiter  # of test notifications, per hour and account
+    providers: Mapping[str, Provider]
     kinds: Kinds
     own_readers: Mapping[str, Reader]  # an embedding program's, as reader_named looks them up
-    visitors: Visitors
+    helper: Helper
+    requests: RequestState
+    outside: Outside
+    service: ServiceMethods
     applied: frozenset[str] = frozenset()  # ids of the projects that a file declares
 
     def waiting(self, account_id: str) -> contextlib.AbstractContextManager[bool]:
         """Says whether a request of the account may wait for another server in the block."""
-        return self.waits.slot(
+        return self.requests.waits.slot(
             account_id,
             at_once=self.settings.quota_of("lookups"),
             is_shared=self.store.accounts.are_several(),
@@ -25263,7 +25282,7 @@ class Context:
         Raises TooMany where that is not allowed now: also if the account does this ``work`` ``at_once``
         times already.
         """
-        return self.waits.slot(
+        return self.requests.waits.slot(
             account_id,
             work,
             at_once=min(at_once, self.settings.quota_of("lookups")),
@@ -25274,7 +25293,12 @@ class Context:
     @property
     def inventory(self) -> Inventory:
         return Inventory(
-            self.store, self.judge, self.providers, self.waiting, self.refusal_of, self.kinds
+            self.store,
+            self.judge,
+            self.providers,
+            self.waiting,
+            self.outside.refusal_of,
+            self.kinds,
         )
 
     def judge(
@@ -25835,7 +25859,7 @@ def _check_addresses(call: Call, destination: Destination) -> None:
             address = destination.settings.get(name)
             if not address:
                 continue
-            refusal = call.context.refusal_of(address, is_trusted=call.account.is_admin)
+            refusal = call.context.outside.refusal_of(address, is_trusted=call.account.is_admin)
             if refusal:
                 raise Invalid(Problem(name, f"cannot be used: {refusal}"))
 
@@ -26314,17 +26338,17 @@ def key_account(context: Context, environ: Mapping[str, Any]) -> KeyOwner:
     address = client_address(environ, context.settings.trusted_proxy)
     keys = keys_given(environ)
     for secret in keys:
-        stored = context.answers.get(
+        stored = context.requests.answers.get(
             secret_hash(secret), functools.partial(context.store.keys.by_secret, secret)
         )
         if not stored:
-            context.visitors.forget(secret)
+            context.requests.visitors.forget(secret)
             continue
         key_id, account_id, networks = stored
         is_for_all = {*read_networks([])} <= {*networks}
         if in_networks(address, networks) or (is_for_all and not address):
             context.store.keys.record_use(key_id)
-            context.visitors.accept(secret, account_id)
+            context.requests.visitors.accept(secret, account_id)
             return KeyOwner(key_id, account_id)
         if not address:
             raise Unauthorized(
@@ -26345,13 +26369,13 @@ def log_in(
     if not address or not password:
         raise Unauthorized
     account = context.store.accounts.by_email(address)
-    is_right = context.throttle.check(
+    is_right = context.requests.throttle.check(
         address,
         client_address(environ, context.settings.trusted_proxy),
         password,
         account.password if account else None,
         now=time.monotonic(),
-        browser=context.throttle.known_browser(account, cookie) if account else "",
+        browser=context.requests.throttle.known_browser(account, cookie) if account else "",
     )
     if not is_right:
         raise Unauthorized
@@ -26366,11 +26390,11 @@ def check_code(context: Context, account: Account, text: str, cookie: str = "") 
     """
     step = step_of_code(account.totp_secret, text, context.store.database.clock())
     hashed = secret_hash(re.sub(r"[\s-]", "", text.lower())).hex()
-    is_right = context.throttle.check_code(
+    is_right = context.requests.throttle.check_code(
         account.id,
         time.monotonic(),
         lambda: context.store.accounts.use_code(account.id, step, hashed),
-        browser=context.throttle.known_browser(account, cookie),
+        browser=context.requests.throttle.known_browser(account, cookie),
     )
     if not is_right:
         raise Unauthorized
@@ -26524,7 +26548,7 @@ def _handle(call: Call) -> bytes:
     if method != "GET" or call.segments[0] in ("updates", "summary"):  # a snooze ends in time
         return make()
     name = call.account_id, tuple(call.segments), call.environ.get("QUERY_STRING", "")
-    return call.context.answers.get(name, make)
+    return call.context.requests.answers.get(name, make)
 
 
 def unless_known(environ: Mapping[str, Any], body: bytes, caching: str = "no-store") -> bytes:
@@ -28479,9 +28503,9 @@ class Visit:
         self._token = self.cookie(_SESSION)
         self.session = self.store.sessions.find(self._token) if self._token else None
         if self.session:
-            context.visitors.accept(self._token, self.session.account_id)
+            context.requests.visitors.accept(self._token, self.session.account_id)
         else:
-            context.visitors.forget(self._token)
+            context.requests.visitors.forget(self._token)
         self.is_post = environ["REQUEST_METHOD"] == "POST"
         self.takes_file = False  # whether the page's form may bring one
         self.pressed = ""  # the button that was
@@ -28671,7 +28695,7 @@ class Visit:
 
     def remember_browser(self, account: Account) -> None:
         """Have this browser's log-ins to the account count apart from those of others, also once signed out."""
-        cookie = self.context.throttle.browser_cookie(account, self.cookie(_BROWSER))
+        cookie = self.context.requests.throttle.browser_cookie(account, self.cookie(_BROWSER))
         self.set_cookie(_BROWSER, cookie, 365 * DAY)
 
     def require_password(self) -> None:
@@ -28693,7 +28717,7 @@ class Visit:
     def confirm_password(self, field: str) -> None:
         """Raise Invalid unless the form sent the account's password. Tries count apart from those of log-ins."""
         who = f"session {self.session.id}" if self.session else ""
-        throttle, password = self.context.throttle, self.form.typed(field)
+        throttle, password = self.context.requests.throttle, self.form.typed(field)
         if not throttle.check(who, who, password, self.account.password, now=time.monotonic()):
             raise Invalid(Problem(field, "is wrong"))
         if self.session:
@@ -29095,7 +29119,7 @@ def _new_password(visit: Visit, name: str) -> str:
 def login_page(visit: Visit) -> Page:
     """Make a session of an address and a password, then the second factor's code. 429: too many tries."""
     path, form = _next_path(visit), visit.form
-    pending, logins = visit.result or form.text("pending"), visit.context.throttle
+    pending, logins = visit.result or form.text("pending"), visit.context.requests.throttle
 
     def enter() -> str:
         try:
@@ -29570,7 +29594,7 @@ def _ways_to_scan(visit: Visit) -> list[dict[str, Any]]:
         key = visit.store.keys.add(visit.account.id, name, ["0.0.0.0/0", "::/0"])
         return f"RELEASETRACK_KEY={key.secret} {line} --to {visit.base}"
 
-    here = visit.context.containers(visit.account)
+    here = visit.context.service.containers(visit.account)
     there = [copied_field("there", "On another machine", visit.result)] if visit.result else []
     return [
         {
@@ -29578,7 +29602,7 @@ def _ways_to_scan(visit: Visit) -> list[dict[str, Any]]:
             "buttons": {
                 "containers": Button(
                     "Track them, and read their versions every hour",
-                    lambda: visit.context.read_containers(visit.account),
+                    lambda: visit.context.service.read_containers(visit.account),
                     "Containers are read now, and every hour.",
                 )
             },
@@ -29640,7 +29664,7 @@ def _advice_hints(visit: Visit, project: Project, one: Installation) -> list[str
     """What is known of the flaws of a version; and where nothing is, why."""
     provider, outage = (
         visit.providers.get(project.provider),
-        visit.context.outages.get("vulnerabilities"),
+        visit.context.outside.outages.get("vulnerabilities"),
     )
     queries = osv_queries(provider, project.name, one.compared_as) if provider else []
     if not visit.settings.osv_url:
@@ -30475,7 +30499,7 @@ def _pins_to_import(visit: Visit) -> list[Pin]:
     def ask(request: Request) -> Answer:
         if time.monotonic() > end:
             raise ValueError("This takes more than a minute. Use the command import")
-        return context.ask(request, is_trusted=account.is_admin)  # type: ignore[call-arg]
+        return context.outside.ask(request, is_trusted=account.is_admin)
 
     try:
         if user and key:
@@ -31543,7 +31567,7 @@ def _tried(
     """What a page shows of a test; ``settings``: others than those in use. Raises Invalid, TooMany."""
     with visit.context.turn(visit.account.id):
         _count_test(visit)
-        transcript, error = visit.context.try_out(
+        transcript, error = visit.context.outside.try_out(
             destination, visit.account, *sample_event(visit.account), settings=settings
         )
     text = f"{transcript.sent}\n\n{transcript.answered or 'No answer.'}"
@@ -31555,7 +31579,9 @@ def _tried(
 def _count_test(visit: Visit) -> None:
     """Raises TooMany for one test too many; what is sent again counts, too."""
     limit = visit.settings.quota_of("tests")
-    _, reset, is_open = visit.context.tests.take({visit.account.id: limit}, 1, time.monotonic())
+    _, reset, is_open = visit.context.requests.tests.take(
+        {visit.account.id: limit}, 1, time.monotonic()
+    )
     if not is_open:
         raise TooMany(
             reset,
@@ -32518,7 +32544,8 @@ def _stored_settings(visit: Visit, states: Iterable[SettingState]) -> list[Entry
         for name, key, text, by in rows
     ]
     return items + [
-        Entry(name="token", about=words) for words, _ in visit.context.refused_tokens.values()
+        Entry(name="token", about=words)
+        for words, _ in visit.context.outside.refused_tokens.values()
     ]
 
 
@@ -32639,12 +32666,12 @@ def status_page(visit: Visit) -> Any:
                             _STATUS_NAMES[name].capitalize(),
                             marks=[("good" if state == "ok" else "bad", state)],
                         )
-                        for name, state in visit.context.health().items()
+                        for name, state in visit.context.service.health().items()
                     ),
                     *(Entry(name.capitalize(), about=text) for name, text in facts.items()),
                     *(
                         Entry(what.capitalize(), marks=[("bad", "not asked")], hints=[words])
-                        for what, words in visit.context.outages.items()
+                        for what, words in visit.context.outside.outages.items()
                     ),
                 ],
             },
@@ -32703,7 +32730,7 @@ def feed_page(visit: Visit, secret: str) -> bytes:
     """Of the last 600 releases of an account, or of one of its tags, 30 that are not excluded, as Atom:
     https://www.rfc-editor.org/rfc/rfc4287. 304: nothing is new."""
     account_id, tag = or_404(visit.store.accounts.by_feed(secret))
-    visit.context.visitors.accept(secret, account_id)
+    visit.context.requests.visitors.accept(secret, account_id)
     found = visit.store.releases.latest(account_id, 1, tag=tag.id if tag else None, size=600).items
     wanted = (one for one in found if not one.release.is_excluded)
     entries, left = [_feed_entry(visit, one) for one in itertools.islice(wanted, 30)], 768 * KIB
@@ -32801,7 +32828,7 @@ def _answer_metrics(context: Context) -> bytes:
         if not account or not account.is_admin:
             raise Unauthorized
         gauges = context.store.counts()
-        for name, state in context.health().items():
+        for name, state in context.service.health().items():
             gauges[f"{name}_up"] = 1 if state == "ok" else 0
     except ReleasetrackError as error:
         bottle.response.content_type = "application/json"
@@ -32879,7 +32906,7 @@ def make_app(context: Context) -> Callable[..., Any]:
     app.default_error_handler = functools.partial(_answer_error, context)
     for path in ("/v1", "/v1/<path:path>"):
         app.route(path, method="ANY", callback=lambda path="": answer_api(context))
-    app.route("/healthz", callback=lambda: _answer_health(context.health()))
+    app.route("/healthz", callback=lambda: _answer_health(context.service.health()))
     app.route("/metrics", callback=lambda: _answer_metrics(context))
     for path, route in PAGES.items():
         answer = functools.partial(answer_page, context, path)
@@ -33380,25 +33407,31 @@ class Service(contextlib.AbstractContextManager["Service"]):
         self._context = Context(
             store=self.store,
             settings=self.settings,
-            providers=self.providers,
-            helper=self.helper,
-            rate_limits=RateLimiter(),
-            throttle=LoginThrottle(self.store.config.signing_key),
-            answers=AnswerCache(self.store.database.revision),
-            waits=ConcurrencyLimit(max(2, own_settings.threads // 2)),
-            ask=self.fetcher.fetch,
-            refusal_of=self.fetcher.refusal_of,
-            refused_tokens=self.fetcher.refused_tokens,
-            outages=self.fetcher.outages,
-            try_out=self.courier.try_out,
-            containers=self.containers,
-            read_containers=self.read_containers,
-            health=self.health,
             config=self.config,
-            tests=RateLimiter(),
+            providers=self.providers,
             kinds=every_kind,
             own_readers=dict(readers or {}),
-            visitors=self.visitors,
+            helper=self.helper,
+            requests=RequestState(
+                rate_limits=RateLimiter(),
+                tests=RateLimiter(),
+                throttle=LoginThrottle(self.store.config.signing_key),
+                waits=ConcurrencyLimit(max(2, own_settings.threads // 2)),
+                visitors=self.visitors,
+                answers=AnswerCache(self.store.database.revision),
+            ),
+            outside=Outside(
+                ask=self.fetcher.fetch,
+                refusal_of=self.fetcher.refusal_of,
+                refused_tokens=self.fetcher.refused_tokens,
+                outages=self.fetcher.outages,
+                try_out=self.courier.try_out,
+            ),
+            service=ServiceMethods(
+                containers=self.containers,
+                read_containers=self.read_containers,
+                health=self.health,
+            ),
         )
         self._app = make_app(self._context)
 
@@ -33715,7 +33748,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
             self.settings = self._context.settings = settings
             self._context.providers = self.providers
             # Some answers depend on providers.
-            self._context.answers = AnswerCache(self.store.database.revision)
+            self._context.requests.answers = AnswerCache(self.store.database.revision)
             self.fetcher.configure(settings)
             self.tracker.configure(settings, self.providers)
             self.courier.configure(settings)

@@ -26445,10 +26445,10 @@ def body_of(document: dict[str, Any], path: str) -> dict[str, Any]:
 def test_openapi_document_has_each_route_and_names_what_it_refers_to(world):
     document = world.ask("GET", "/v1/openapi.json", X_Key="")
     assert document == world.ask("GET", "/v1/openapi.json/") and document["openapi"] == "3.1.0"
-    kept = len(world.service._context.answers._values)
+    kept = len(world.service._context.requests.answers._values)
     assert (
         document == world.ask("GET", "/v1/openapi.json?x=1", X_Key="")
-        and len(world.service._context.answers._values) == kept
+        and len(world.service._context.requests.answers._values) == kept
     )
     world.ask("POST", "/v1/openapi.json", {}, status=405, X_Key="")
     routes = {(method, path) for path, methods in rt.ROUTES.items() for method in methods}
@@ -29156,7 +29156,7 @@ def test_login_of_a_known_browser_is_kept_out_by_nobody_in_its_network(cheap_wor
 
 def test_browser_is_known_anew_once_the_second_factor_is_on_or_off(cheap_world):
     world, visitor = cheap_world, Visitor(cheap_world, "")
-    throttle, accounts = world.service._context.throttle, world.store.accounts
+    throttle, accounts = world.service._context.requests.throttle, world.store.accounts
 
     def known_cookie() -> str:
         """The visitor's cookie, if its browser is known now."""
@@ -29217,7 +29217,7 @@ def test_code_is_accepted_by_another_process_than_the_password(tmp_path, serve):
             verified = {"do": "verify", "pending": pending, "code": code, "form_token": token}
             assert sent_to(another, "POST", "/login", cookies, **verified)[0] == 303
             assert sent_to(one, "GET", "/tags", cookies)[0] == 200
-            known = world.service._context.throttle.known_browser(
+            known = world.service._context.requests.throttle.known_browser(
                 world.store.accounts.get(world.account.id), cookies["releasetrack-browser"]
             )
             assert known, "the key is the store's, and not one of a process"
