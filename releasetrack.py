@@ -32,8 +32,10 @@ The rooms, each using only some of those above it (`grep -n '^# == '` prints whe
     notifications   one formatter per kind of destination: no I/O
     courier         sends what is due, and records each attempt
     forms           reads and validates what the API, the pages and the commands are given
-    api             routes under /v1, JSON answers
+    web             what API and pages share of HTTP: who asks, errors as statuses
+    acts            what a person can do, each once: track, change, remove, install, sign in
     transfer        an account as a document: export, import, apply; lists of other services
+    api             routes under /v1, JSON answers
     pages           style, templates, handlers, sessions, feeds
     service         builds the store, the threads and the application
     cli             the commands
@@ -25076,9 +25078,9 @@ class Configuration:
         return [operator.get("serve", {}), operator] if self._is_command else [operator]
 
 
-# == api =======================================================================
-# The contract's JSON API under /v1: authentication, rate limits, routes and their handlers. All answers are
-# JSON; an error is a Message. Paths are read as they were sent: a name or a version may contain a %2F.
+# == web =======================================================================
+# What the API and the pages share of HTTP: who asks and from where, errors as statuses, answers that the
+# client has already. Nothing of accounts and projects.
 
 
 class AnswerCache:
@@ -25134,50 +25136,29 @@ def client_address(environ: Mapping[str, Any], trusted: tuple[str, ...]) -> str:
     return address if parse_address(address) else ""
 
 
-class _BasicLogIn(NamedTuple):
+class BasicLogIn(NamedTuple):
     """Holds what a Basic Authorization header has; without one both are ""."""
 
     user: str
     password: str
 
 
-def _basic(environ: Mapping[str, Any]) -> _BasicLogIn:
+def basic_credentials(environ: Mapping[str, Any]) -> BasicLogIn:
     """Returns user and password of a request's Basic Authorization header."""
     scheme, _, coded = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme.lower() == "basic":
         with contextlib.suppress(ValueError):  # of base64, and of UTF-8
             decoded = base64.b64decode(coded.strip(), validate=True).decode("utf-8")
             user, _, password = decoded.partition(":")
-            return _BasicLogIn(user, password)
-    return _BasicLogIn("", "")
-
-
-def take_cost(context: Context, name: str, method: str, account_id: str = "") -> None:
-    """Count a request against the hourly limit, and set the headers that say what remains.
-
-    ``account_id``: of a key; an account's keys together have twice the limit. Raises TooMany.
-    """
-    if not context.settings.rate_limit:
-        return
-    limits = {name: context.settings.rate_limit}
-    if account_id:
-        limits[f"keys of {account_id}"] = 2 * context.settings.rate_limit
-    cost = 1 if method == "GET" else 10
-    remaining, reset, is_open = context.requests.rate_limits.take(limits, cost, time.monotonic())
-    bottle.response.headers.update({
-        "X-Ratelimit-Limit": str(limits[name]),
-        "X-Ratelimit-Reset": str(int(reset)),
-        "X-Ratelimit-Remaining": str(remaining),
-    })
-    if not is_open:
-        raise TooMany(reset, "")  # its headers say everything
+            return BasicLogIn(user, password)
+    return BasicLogIn("", "")
 
 
 def keys_given(environ: Mapping[str, Any]) -> list[str]:
     """Returns what a request may mean as an API key: one of X-Key or Bearer, or both halves of Basic."""
     bearer = re.fullmatch(r"(?i)bearer +(\S+)", environ.get("HTTP_AUTHORIZATION", ""))
     header = environ.get("HTTP_X_KEY") or (bearer and bearer[1])
-    return [header] if header else list(filter(None, _basic(environ)))
+    return [header] if header else list(filter(None, basic_credentials(environ)))
 
 
 class Visitors:
@@ -25220,6 +25201,65 @@ class Visitors:
         return f"network {network_of(client_address(environ, self.trusted_proxy()))}"
 
 
+def root_of(environ: Mapping[str, Any]) -> str:
+    """Returns the path that we are mounted at, as it stands in addresses; "" at the root."""
+    return quote(environ.get("SCRIPT_NAME", "").rstrip("/").encode("latin-1"))
+
+
+# What the API calls a field where that is not its JSON name, by the path's first segment.
+FIELD_LABELS = {
+    "projects": {"name": "Project name", "provider": "Provider"},
+    "tags": {"name": "Tag name"},
+}
+
+
+_HINTS = {
+    401: "Send an API key in the header X-Key, or as Authorization: Bearer; the page API keys makes one.",
+    404: "Nothing is there for this account; GET /v1/openapi.json lists the paths.",
+}
+
+
+def status_message(status: int, *errors: str) -> bytes:
+    """Returns a Message as the API answers it."""
+    message = message_of(status) | drop_empty(errors=errors, hint=_HINTS.get(status))
+    return compact_json(message).encode("utf-8", "replace")
+
+
+def error_response(error: ReleasetrackError, subject: str = "") -> bytes:
+    """Returns the Message of an error, and sets its status and headers on the current response."""
+    response = bottle.response
+    response.status = error.status
+    if isinstance(error, Unauthorized):
+        response.set_header("WWW-Authenticate", 'Basic realm="releasetrack", charset="UTF-8"')
+    elif isinstance(error, NotAllowed):
+        response.set_header("Allow", str(error))
+    elif isinstance(error, TooMany):
+        response.set_header("Retry-After", str(int(error.retry_after) + 1))
+    elif isinstance(error, StoreUnavailable):
+        log.warning("api: %s", error)
+        response.set_header("Retry-After", "5")
+    words = list[str]()
+    if isinstance(error, Invalid):
+        labels = FIELD_LABELS.get(subject, {})
+        words = [problem.named(labels) for problem in error.problems]
+    elif isinstance(error, (TooMany, Unauthorized, HelperFailed, HelperMissing)) and str(error):
+        words = [str(error)]
+    return status_message(error.status, *words)
+
+
+def unless_known(environ: Mapping[str, Any], body: bytes, caching: str = "no-store") -> bytes:
+    """Returns the body; to a GET nothing, with 304, where the client has it already."""
+    if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
+        headers = bottle.response.headers
+        etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        headers.update({"ETag": etag, "Cache-Control": caching})
+        if etag in environ.get("HTTP_IF_NONE_MATCH", ""):
+            bottle.response.status = 304
+            del headers["Content-Type"]
+            return b""
+    return body
+
+
 @dataclasses.dataclass
 class RequestState:
     """Holds what this process remembers of requests, to limit them and to answer them faster."""
@@ -25230,6 +25270,11 @@ class RequestState:
     waits: ConcurrencyLimit
     visitors: Visitors
     answers: AnswerCache
+
+
+# == acts ======================================================================
+# What a person can do, each once, whether by the API, a page or a command: track, change, remove, install,
+# sign in. No HTTP, no HTML, no printing. Context holds what all of that works with.
 
 
 class Outside(Value):
@@ -25376,69 +25421,6 @@ def read_project(call: Call, project: Project) -> dict[str, Any]:
     return project.as_json(page_of(provider, project.name))
 
 
-def first_that_fit(items: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Returns the first of the items, as many as an answer has room for."""
-    fitting = list[Mapping[str, Any]]()
-    room = ANSWER_LIMIT - KIB
-    for item in items:
-        room -= len(compact_json(item).encode("utf-8", "replace")) + 1
-        if room < 0:
-            break
-        fitting.append(item)
-    return fitting
-
-
-def _check_tag(call: Call, query: Query, tag: str | None) -> None:
-    """Add a problem to the query if its ``tag`` is no tag's id."""
-    if tag and not call.store.tags.get(call.account_id, tag):
-        query.add_problem("tag", f"must be the id of a tag; there is no tag {tag[:60]!r}")
-
-
-def list_projects(call: Call, provider: str | None = None) -> dict[str, Any]:
-    """List projects: a page of all, or of those at a ``provider``.
-
-    With ``q`` all that it finds, as many as 1 MiB holds, whatever the other parameters are. 400: a parameter
-    has an invalid value.
-    """
-    query = call.query
-    if text := query.text("q"):
-        matches = call.store.projects.search(call.account_id, text, provider)
-        shown = first_that_fit(read_project(call, project) for project in matches)
-        return {"projects": shown, "total_pages": 1}
-    order = query.one_of("order", "updated", "added", "name")
-    tag = query.text("tag")
-    page = query.page()
-    is_reversed = query.flag("reverse")
-    provider = provider or query.text("provider")
-    _check_tag(call, query, tag)
-    query.check()
-    projects, count = call.store.projects.page(
-        call.account_id, order, is_reversed=is_reversed, provider=provider, tag=tag, page=page
-    )
-    return {
-        "projects": [read_project(call, project) for project in projects],
-        "total_pages": page_count(count, PAGE_SIZE),
-    }
-
-
-def search_projects(call: Call) -> dict[str, Any]:
-    """Search projects by name: all that contain ``q``, as many as 1 MiB holds.
-
-    400: no ``q``, or an unknown ``provider``.
-    """
-    query = call.query
-    text = query.text("q") or ""
-    provider = query.text("provider")
-    if not text and not query.problems:
-        query.add_problem("q", "is required: the text to search for")
-    if provider and provider not in call.context.providers:
-        query.add_problem("provider", f"{provider[:60]!r} is unknown; GET /v1/providers lists all")
-    query.check()
-    matches = call.store.projects.search(call.account_id, text, provider)
-    shown = first_that_fit(read_project(call, project) for project in matches)
-    return {"q": text, "projects": shown}
-
-
 def await_first_check(
     store: Store, project: Project, source: Source, since: float, *, seconds: float
 ) -> Project:
@@ -25493,18 +25475,6 @@ def track(call: Call, *, is_typed: bool = False) -> Tracked:
     return Tracked(*added, added_at)
 
 
-def add_project(call: Call) -> dict[str, Any]:
-    """Add a project: by ``provider`` and ``name``, or by an address as the ``name``.
-
-    400: neither, one that is malformed, tracked already, or unknown to the provider.
-    """
-    project, source, added_at = track(call)
-    with call.context.waiting(call.account_id) as may_wait:  # else it is checked all the same
-        seconds = FIRST_CHECK_WAIT if may_wait else 0.0
-        project = await_first_check(call.store, project, source, added_at, seconds=seconds)
-        return read_project(call, project)
-
-
 def update_project(call: Call, project: Project) -> dict[str, Any]:
     """Change a project; what is absent or null stays as it is.
 
@@ -25522,79 +25492,13 @@ def update_project(call: Call, project: Project) -> dict[str, Any]:
     return read_project(call, project_now)
 
 
-_OK = {"message": "OK", "code": 200}
+DONE_MESSAGE = {"message": "OK", "code": 200}
 
 
 def remove_project(call: Call, project: Project) -> dict[str, Any]:
     """Remove a project."""
     call.store.projects.remove(project.id)
-    return _OK
-
-
-def _release_json(project: Project, release: JudgedRelease) -> dict[str, Any]:
-    return release.as_json() | drop_empty(is_excluded=release.is_excluded)
-
-
-def list_releases(call: Call, project: Project) -> dict[str, Any]:
-    """List a project's releases: a page, newest first. 400: an invalid ``page``."""
-    query = call.query
-    page = query.page()
-    query.check()
-    releases, total, _ = call.store.releases.page(project, page)
-    return {
-        "releases": [_release_json(project, release) for release in releases],
-        "total_pages": total,
-    }
-
-
-def read_latest_release(call: Call, project: Project) -> dict[str, Any]:
-    """Read the newest release: not an excluded one, a prerelease only where nothing final is newer.
-
-    404: none.
-    """
-    latest = or_404(call.store.releases.newest_wanted(project))
-    order = call.context.inventory.rules_of(project).order
-    prerelease = call.store.releases.newest_wanted(project, latest.date or "")
-    if prerelease and order(prerelease.version) > order(latest.version):
-        return prerelease.as_json()
-    return latest.as_json()
-
-
-def read_release(call: Call, project: Project, version: str) -> dict[str, Any]:
-    """Read a release. 404: the project has no such version."""
-    return _release_json(project, or_404(call.store.releases.get(project, [version])))
-
-
-def read_note(call: Call, project: Project, version: str) -> dict[str, Any]:
-    """Read the note of a release. 404: it has none."""
-    return or_404(call.store.releases.note(project.source_id, version)).as_json()
-
-
-def list_providers(call: Call) -> dict[str, Any]:
-    """List the ids of all providers; with ``added`` of those that the account has projects at."""
-    if call.query.flag("added"):
-        return {"providers": call.store.projects.providers(call.account_id)}
-    return {"providers": list(call.context.providers)}
-
-
-def read_summary(call: Call) -> dict[str, Any]:
-    """Read the account's numbers, for a dashboard."""
-    return call.store.releases.summary(call.account_id)
-
-
-def list_keys(call: Call) -> dict[str, Any]:
-    """List API keys with their secrets. 401: without the account's log-in; a key is not accepted."""
-    return {"keys": [key.as_json() for key in call.store.keys.of_account(call.account_id)]}
-
-
-def list_tags(call: Call) -> dict[str, Any]:
-    """List the tags, sorted by name."""
-    return {"tags": [tag.as_json() for tag in call.store.tags.of_account(call.account_id)]}
-
-
-def read_tag(call: Call, tag_id: str) -> dict[str, Any]:
-    """Read a tag. 404: the account has no such tag."""
-    return or_404(call.store.tags.get(call.account_id, tag_id)).as_json()
+    return DONE_MESSAGE
 
 
 def _tag_name(call: Call) -> str:
@@ -25619,7 +25523,7 @@ def rename_tag(call: Call, tag_id: str) -> dict[str, Any]:
 def remove_tag(call: Call, tag_id: str) -> dict[str, Any]:
     """Remove a tag; no project has it then. 404: no such tag."""
     or_404(call.store.tags.remove(call.account_id, tag_id) or None)
-    return _OK
+    return DONE_MESSAGE
 
 
 def read_updates(
@@ -25632,173 +25536,6 @@ def read_updates(
         project_there = project if place is None else project.at(place)
         updates.append(read_project(call, project) | {"state": project_there.state(now)})
     return updates
-
-
-def list_updates(call: Call) -> dict[str, Any]:
-    """List updates: a page of the projects of which something is installed that is behind.
-
-    The most urgent are first; then those that are unsure, of which a newer version may follow what is installed
-    (``may_follow``); with ``all`` also those that are up to date, skipped or snoozed; with ``vulnerable``
-    only those of which a vulnerability is known. 400: an unknown ``tag``.
-    """
-    query = call.query
-    place = query.text("place")
-    tag = query.text("tag")
-    with_all = query.flag("all")
-    page = query.page()
-    _check_tag(call, query, tag)
-    query.check()
-    is_vulnerable = query.flag("vulnerable")
-    groups = call.store.projects.updates(call.account_id, place, tag, is_vulnerable=is_vulnerable)
-    if not with_all:
-        groups = {name: groups[name] for name in ("behind", "unsure")}
-    ids = list(itertools.chain(*groups.values()))
-    first = (page - 1) * PAGE_SIZE
-    projects = call.store.projects.of_ids(call.account_id, ids[first : first + PAGE_SIZE])
-    return {
-        "updates": read_updates(call, projects, place),
-        "total_pages": page_count(len(ids), PAGE_SIZE),
-    }
-
-
-def _newest_json(listed: ReleaseListItem) -> dict[str, Any]:
-    project = listed.project
-    about = {"provider": project.provider, "project": project.name, "project_id": project.id}
-    return about | _release_json(project, listed.release)
-
-
-def list_newest(call: Call) -> dict[str, Any]:
-    """List the newest releases of all projects.
-
-    ``q`` (words of names and notes), ``provider``, ``tag``, ``security`` and ``unread`` narrow it. ``q`` is
-    sought in the newest 50,000 releases and 128 MiB of notes. 400: an invalid ``page``.
-    """
-    query = call.query
-    provider = query.text("provider")
-    tag = query.text("tag")
-    text = query.text("q")
-    page = query.page()
-    is_security = query.flag("security")
-    is_unread = query.flag("unread")
-    query.check()
-    newest, has_more, _ = call.store.releases.latest(
-        call.account_id,
-        page,
-        provider=provider,
-        tag=tag,
-        text=text,
-        is_security=is_security,
-        is_unread=is_unread,
-    )
-    return {"releases": [_newest_json(listed) for listed in newest], "has_more": has_more}
-
-
-def list_destinations(call: Call) -> dict[str, Any]:
-    """List the destinations of all kinds, without secrets.
-
-    Each says whether it fails, and when it was last delivered to.
-    """
-    activity = call.store.outbox.activity(call.account_id)
-    tags = call.tags
-    rows = list[dict[str, Any]]()
-    for destination in call.store.destinations.of_account(call.account_id):
-        delivered_at, waiting = activity.get(destination.id, (None, 0))
-        about = destination_as_json(destination, tags, call.context.kinds)
-        about["settings"] = None
-        about["delivered_at"] = delivered_at and timestamp(delivered_at)
-        rows.append(drop_empty(**about) | {"waiting": waiting})
-    return {"destinations": rows}
-
-
-def _delivery_json(delivery: DeliverySummary) -> dict[str, Any]:
-    return drop_empty(**delivery.as_json() | {"event_id": None})
-
-
-def list_deliveries(call: Call) -> dict[str, Any]:
-    """List the deliveries of the last 30 days, newest first.
-
-    ``destination``, ``project`` (ids) and ``state`` narrow it. 400: an invalid ``page`` or ``state``.
-    """
-    query = call.query
-    destination = query.text("destination")
-    project = query.text("project")
-    page = query.page()
-    state = query.one_of("state", "", *DELIVERY_STATES) or None
-    query.check()
-    deliveries = call.store.outbox.history(
-        call.account_id,
-        destination_id=destination,
-        project_id=project,
-        state=state,
-        limit=PAGE_SIZE + 1,
-        offset=(page - 1) * PAGE_SIZE,
-    )
-    return {
-        "deliveries": [_delivery_json(delivery) for delivery in deliveries[:PAGE_SIZE]],
-        "has_more": len(deliveries) > PAGE_SIZE,
-    }
-
-
-def read_changes(call: Call, project: Project) -> dict[str, Any]:
-    """Read what changed: a page of the releases after ``since`` up to ``until``, with their notes.
-
-    The newest are first. Without ``since`` it is the version installed, without ``until`` the newest. At most
-    100 releases and 256 KiB of notes, of the newest 1,000; and the first 100 CVEs of all. 400: nothing is
-    installed and no ``since``, a ``since`` that is not like the project's versions, or an unknown ``until``.
-    429: another one is being made for the account.
-    """
-    query = call.query
-    since = query.text("since")
-    until = query.text("until")
-    page = query.page()
-    query.check()
-    with call.context.turn(call.account_id, "changes", at_once=1):
-        span, notes, total = call.context.inventory.changes(project, since, until, page)
-    return span.as_json(notes) | {"total_pages": total}
-
-
-def _is_set(query: Query, fields: Fields, name: str) -> bool:
-    """Says whether a switch is set in the query or in the body; reads both, so that both are described."""
-    is_in_query = query.flag(name)
-    is_in_body = bool(fields.value(name, SWITCH))
-    return is_in_query or is_in_body
-
-
-def add_installations(call: Call) -> dict[str, Any]:
-    """Report what is installed; the items replace what the same ``place`` and ``origin`` reported before.
-
-    The answer says what became of each, of as many as 1 MiB holds. An item has a ``purl``, an ``image``, or
-    ``provider`` and ``name``, and perhaps ``version``, ``digest`` and ``direct``. With ``track`` images and
-    direct dependencies that are not tracked are added, with ``all`` the others too. A CycloneDX document may
-    be sent as it is, with ``place``, ``track`` and ``all`` in the query. 400: an invalid field, also of an
-    item, where nothing is recorded.
-    """
-    query, fields = call.query, call.read_fields()
-    place = query.text("place") or fields.value("place", any_text(TAG_LIMIT)) or ""
-    origin = fields.value("origin", one_of(ORIGINS[1:])) or "api"
-    is_tracking = _is_set(query, fields, "track")
-    with_indirect = _is_set(query, fields, "all")
-    pins = fields.pins("items", functools.partial(call.context.pins_in, call.account_id))
-    with fields.collecting():
-        place = read_place(place)
-    query.check()
-    fields.check()
-    account = call.account
-    with call.context.turn(account.id, "report", at_once=1):
-        rows = call.context.inventory.record_scan(
-            account,
-            place,
-            origin,
-            [("", pin) for pin in pins],
-            is_tracking=is_tracking,
-            with_indirect=with_indirect,
-        )
-    items = [
-        drop_empty(**row.as_json()) | {"name": row.name, "direct": row.pin.is_direct}
-        for row in rows
-    ]
-    shown = first_that_fit(items)
-    return {"place": place, "items": shown, "left_out": len(items) - len(shown)}
 
 
 # Handlers to which no path leads: what the pages and the commands do besides.
@@ -25894,484 +25631,20 @@ def update_destination(call: Call, destination: Destination) -> Destination:
     return call.store.destinations.save(changed_destination(call, destination))
 
 
-Handler = Callable[..., Any]  # of a Call and what the path names; its answer, as JSON
-
-
-class Route(Value):
-    """Says what one method of a path does."""
-
-    handler: Handler
-    answer: Any  # such as it answers; a text is the name of a sample
-    about: str = ""  # of a handler without a docstring
-
-
-_PROJECTS: Any = {"projects": ["Project"], "total_pages": 1}
-# Path below /v1 -> method -> what it does.
-ROUTES: dict[str, dict[str, Route]] = {
-    "projects": {"GET": Route(list_projects, _PROJECTS), "POST": Route(add_project, "Project")},
-    "projects/{provider}": {"GET": Route(list_projects, _PROJECTS)},
-    "projects/search": {"GET": Route(search_projects, {"q": "bottle", "projects": ["Project"]})},
-    "providers": {"GET": Route(list_providers, {"providers": ["github"]})},
-    "tags": {"GET": Route(list_tags, {"tags": ["Tag"]}), "POST": Route(add_tag, "Tag")},
-    "tags/{id}": {
-        "GET": Route(read_tag, "Tag"),
-        "POST": Route(rename_tag, "Tag"),
-        "DELETE": Route(remove_tag, "Message"),
-    },
-    "summary": {"GET": Route(read_summary, "Summary")},
-    "updates": {"GET": Route(list_updates, {"updates": ["Project"], "total_pages": 1})},
-    "releases": {"GET": Route(list_newest, {"releases": ["NewestRelease"], "has_more": False})},
-    "destinations": {"GET": Route(list_destinations, {"destinations": ["Destination"]})},
-    "deliveries": {"GET": Route(list_deliveries, {"deliveries": ["Delivery"], "has_more": False})},
-    "installations": {
-        "POST": Route(add_installations, {"place": "nas", "items": ["Item"], "left_out": 0})
-    },
-    "auth/keys": {"GET": Route(list_keys, {"keys": ["Key"]})},
-}
-# The same of what follows a project in a path.
-PROJECT_ROUTES: dict[str, dict[str, Route]] = {
-    "": {
-        "GET": Route(read_project, "Project"),
-        "POST": Route(update_project, "Project"),
-        "DELETE": Route(remove_project, "Message"),
-    },
-    "releases": {"GET": Route(list_releases, {"releases": ["Release"], "total_pages": 1})},
-    "releases/{version}": {"GET": Route(read_release, "Release")},
-    "releases/{version}/note": {"GET": Route(read_note, "Note")},
-    "latest-release": {"GET": Route(read_latest_release, "Release")},
-    "changes": {
-        "GET": Route(
-            read_changes,
-            {
-                "since": "1.0",
-                "until": "1.2",
-                "cve": ["CVE-2026-12345"],
-                "releases": ["Release"],
-                "total_pages": 1,
-            },
-        )
-    },
-}
-
-
-# Where the contract's public client looks for destinations, besides the key that is named like others.
-_MORE_KEYS_OF_KINDS = {"telegram": "channels", "matrix": "webhooks"}
-
-
-def _list_kind(call: Call, kind: str, keys: Sequence[str]) -> dict[str, Any]:
-    """Returns the account's destinations of a kind, under each of the keys."""
-    destinations = call.store.destinations.of_account(call.account_id, kind=kind)
-    return dict.fromkeys(keys, [destination.as_json() for destination in destinations])
-
-
-def _kind_route(kinds: Kinds, id_: str) -> Route:
-    """Returns what lists the destinations of a kind."""
-    kind = kinds[id_]
-    keys = [KIND_FIELDS[id_].rpartition("_")[2]]  # "channels" of "slack_channels"
-    if id_ in _MORE_KEYS_OF_KINDS:
-        keys.insert(0, _MORE_KEYS_OF_KINDS[id_])
-    shown = kind.shown({field.name: "text" for field in kind.fields})
-    return Route(
-        functools.partial(_list_kind, kind=id_, keys=keys),
-        dict.fromkeys(keys, [{"id": "text", "name": "text"} | shown]),
-        f"List {kind.title} destinations, under each of the keys.",
-    )
-
-
-def kind_routes(kinds: Kinds) -> dict[str, dict[str, Route]]:
-    """Returns the routes that list the destinations of each kind."""
-    return {KIND_FIELDS[id_].replace("_", "-"): {"GET": _kind_route(kinds, id_)} for id_ in kinds}
-
-
-ROUTES |= kind_routes(KINDS)
-
-# OpenAPI: https://spec.openapis.org/oas/v3.1.1.html
-# A value of each type that fields have; a float is an instant.
-_VALUES: dict[str, Any] = {
-    "str": "text",
-    "int": 1,
-    "float": 0.5,
-    "bool": True,
-    "tuple[str, ...]": ("text",),
-}
-
-
-def _full(cls: Any, **known: Any) -> Any:
-    """Returns an instance of a dataclass, with all members that there may be in an answer."""
-    members = dict[str, Any]()
-    for field in dataclasses.fields(cls):
-        members[field.name] = _VALUES.get(str(field.type).removesuffix(" | None"))
-    return cls(**members | known)
-
-
-_INSTANT = timestamp(0.5)
-_PAGE = "https://github.com/bottlepy/bottle/releases"
-_PROJECT = Project.blank("", "github", "bottlepy/bottle")
-_BARE_RELEASE = Release("1.0", _INSTANT).as_json()
-_PROJECT_STATES = [*itertools.chain(*UPDATE_GROUPS.values())]
-_INSTALLATION_STATES = [state for state in _PROJECT_STATES if state not in UPDATE_GROUPS["quiet"]]
-_RELEASE = _full(Release, date=_INSTANT, note=None).as_json() | {"is_excluded": True}
-# What answers are made of, with all members that there may be; a ValueType is for all that it allows.
-_SAMPLES: dict[str, Any] = {
-    "Kind": one_of([*KINDS]),
-    "Provider": one_of([*PROVIDERS]),
-    "Project": _full(
-        Project,
-        exclude_version_regexp=(("rc", True),),
-        destinations={},
-        health=_full(Health),
-        installed=(),
-        version_answers=(("1.0", True),),
-        notes_from="github bottlepy/bottle",
-    ).as_json(_PAGE)
-    | {option.name: option.type for option in PROJECT_OPTIONS if option.type is not SOURCE}
-    | {
-        "email_notification": one_of(SCHEDULE_NAMES),
-        "installed": ["Installation"],
-        "state": one_of(_PROJECT_STATES),
-    },
-    "Installation": _full(Installation, since=_INSTANT, advisories=()).as_json()
-    | {
-        "origin": one_of(ORIGINS),
-        "step": one_of(STEPS),
-        "advisories": ["Advisory"],
-        "state": one_of(_INSTALLATION_STATES),
-    },
-    "Advisory": _full(Advisory).as_json()
-    | {"severity": one_of(SEVERITIES), "doubt": one_of(DOUBTS)},
-    "Release": _RELEASE | {"note": "Note"},
-    "NewestRelease": dict.fromkeys(("provider", "project", "project_id"), "text") | _RELEASE,
-    "Note": _full(Note).as_json(),
-    "Tag": _full(Tag).as_json(),
-    "Key": _full(Key).as_json(),
-    "Item": {
-        **dict.fromkeys(
-            ("provider", "name", "version", "digest", "service", "file", "reason"), "text"
-        ),
-        "direct": True,
-        "outcome": one_of(SCAN_OUTCOMES),
-    },
-    "Summary": dict.fromkeys(
-        (
-            "projects",
-            "new_this_week",
-            "failing",
-            "unread",
-            "waiting_deliveries",
-            "behind",
-            "unsure",
-            "vulnerable",
-            "withdrawn",
-            "security",
-            "major",
-        ),
-        1,
-    ),
-    "Destination": {
-        "kind": "Kind",
-        "name": "text",
-        "id": "text",
-        "error": "text",
-        "failing_since": _INSTANT,
-        "tags": ["text"],
-        "without_tags": ["text"],
-        "delivered_at": _INSTANT,
-        "waiting": 0,
-    }
-    | {option.name: option.type for option in DESTINATION_OPTIONS},
-    "Delivery": drop_empty(**_full(DeliverySummary, state="pending").as_json() | {"event_id": None})
-    | {"kind": "Kind", "event": one_of(EVENT_KINDS), "state": one_of(DELIVERY_STATES)},
-    "Message": _OK | {"errors": ["text"], "hint": "text"},
-}
-# The members that are always there, of those that may lack some.
-_ALWAYS: dict[str, Collection[str]] = {
-    "Project": _PROJECT.as_json(_PAGE),
-    "Release": _BARE_RELEASE,
-    "Message": _OK,
-    "Installation": Installation("", "1.0").as_json(),
-    "Advisory": Advisory("text").as_json(),
-    "Item": ("name", "outcome"),
-    "Destination": ("kind", "name", "id", "waiting"),
-    "NewestRelease": ("provider", "project", "project_id", *_BARE_RELEASE),
-    "Delivery": ("id", "kind", "destination", "destination_id", "event", "state", "created_at"),
-}
-_SPELLED = "As the provider spells it; a slash is sent as it is, or as %2F."
-_IN_PATHS = {
-    "id": "The id of a project, or of a tag.",
-    "name": _SPELLED,
-    "version": _SPELLED,
-    "provider": "A provider's id, as GET /v1/providers lists them.",
-}
-_ABOUT = (
-    "Every request but the one for this document needs a key: as X-Key, as Authorization: Bearer, or as "
-    "user or password of Basic. A GET counts as 1 of the requests that X-Ratelimit-Limit allows in an "
-    "hour, any other as 10. An error is a Message. A method that a path does not have is answered 405, "
-    "with Allow. Paths of one project may also begin with /v1/project/. Trailing slashes are ignored, "
-    "and so are unknown members of a body, except in items."
-)
-
-
-def _schema_of(sample: Any, always: Collection[str] | None = None) -> dict[str, Any]:
-    """Returns the JSON Schema that a sample of an answer fits.
-
-    ``always``: the members that it requires, of objects within it then none; None: all, there too.
-    """
-    always_within = None if always is None else ()
-    if isinstance(sample, ValueType):  # which an answer has no null of
-        words = [word for word in sample.schema.get("enum", ()) if word]
-        return {"type": sample.schema["type"][0]} | drop_empty(
-            enum=words, format=sample.schema.get("format")
-        )
-    if isinstance(sample, str) and sample in _SAMPLES:
-        return {"$ref": f"#/components/schemas/{sample}"}
-    if isinstance(sample, Mapping):
-        return {
-            "type": "object",
-            "required": list(sample if always is None else always),
-            "properties": {
-                name: _schema_of(value, always_within) for name, value in sample.items()
-            },
-        }
-    if isinstance(sample, (list, tuple)):
-        return {"type": "array", "items": _schema_of(sample[0], always_within)}
-    schema = {"type": {bool: "boolean", int: "integer", str: "string"}[type(sample)]}
-    if isinstance(sample, str) and re.fullmatch(r"[-0-9]{10}T[:0-9]{8}Z", sample):
-        schema["format"] = "date-time"
-    return schema
-
-
-def _reads(context: Context, handler: Handler, schemas: dict[str, Any]) -> set[str]:
-    """Add the schemas of what a handler reads, by name; returns the names that it requires.
-
-    The handler is called with an environ of SCHEMAS: then what it reads is described, and it acts on nothing.
-    """
-    values = {"project": _PROJECT, "version": "", "tag_id": ""}
-    parameters = inspect.signature(handler).parameters
-    arguments = {name: value for name, value in values.items() if name in parameters}
-    try:
-        handler(Call(context, "", (), {SCHEMAS: schemas}), **arguments)
-    except (Invalid, NotFound) as error:
-        return {problem.field for problem in getattr(error, "problems", ())}
-    return set()
-
-
-def _may_answer(method: str, path: str, *, is_open: bool, has_parameters: bool) -> list[int]:
-    """Returns the statuses besides 200 that an operation may answer."""
-    may_answer = {
-        400: method == "POST" or has_parameters,
-        401: not is_open,
-        404: "{" in path,
-        413: method == "POST",
-        429: not is_open,
-        500: True,
-        503: True,
-    }
-    return [status for status in may_answer if may_answer[status]]
-
-
-class _Operations:
-    """Describes operations as OpenAPI does, and collects what several of them share."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self.parameters = dict[str, Any]()
-        self.request_bodies = dict[str, Any]()
-
-    def describe(self, method: str, path: str, route: Route) -> dict[str, Any]:
-        """Returns the description of what a route does, and collects what it shares with others."""
-        is_open = path == "openapi.json"
-        about = route.about or " ".join((route.handler.__doc__ or "").split())
-        id_ = re.sub(r"\W+", "_", f"{method} {path}").strip("_").lower()
-        schemas = dict[str, Any]()
-        required = set[str]()
-        if method != "DELETE" and not is_open:
-            required = _reads(self._context, route.handler, schemas)
-        if "provider" in schemas:
-            schemas["provider"] = _schema_of("Provider")
-        parameters = [self._path_parameter(name) for name in re.findall("{([^{}]*)}", path)]
-        operation: dict[str, Any] = {
-            "operationId": id_,
-            "tags": [path.partition("/")[0]],
-            "summary": re.split(r"[.:;]( |$)", about)[0],
-            "description": about,
-            "parameters": parameters,
-        }
-        if method == "POST":
-            body = {"type": "object", "properties": schemas, "required": sorted(required)}
-            operation["requestBody"] = self._body(id_, body)
-        else:
-            for name, schema in schemas.items():
-                parameters.append(self._query_parameter(name, schema, is_required=name in required))
-        content = {"application/json": {"schema": _schema_of(route.answer)}}
-        responses = {"200": {"description": "OK", "content": content}}
-        for status in _may_answer(method, path, is_open=is_open, has_parameters=bool(parameters)):
-            responses[str(status)] = {"$ref": f"#/components/responses/{status}"}
-        operation["responses"] = responses
-        if is_open:
-            operation["security"] = []
-        elif path == "auth/keys":
-            operation["security"] = [{"log-in": []}]
-        return operation
-
-    def _path_parameter(self, name: str) -> dict[str, Any]:
-        schema = {"type": "string", "minLength": 1}
-        parameter = {
-            "name": name,
-            "in": "path",
-            "required": True,
-            "description": _IN_PATHS[name],
-            "schema": _schema_of("Provider") if name == "provider" else schema,
-        }
-        return self._reference("parameters", self.parameters, f"path-{name}", parameter)
-
-    def _query_parameter(
-        self, name: str, schema: dict[str, Any], *, is_required: bool
-    ) -> dict[str, Any]:
-        parameter = {"name": name, "in": "query", "required": is_required, "schema": schema}
-        return self._reference("parameters", self.parameters, f"query-{name}", parameter)
-
-    def _body(self, operation_id: str, schema: dict[str, Any]) -> dict[str, Any]:
-        body = {"required": True, "content": {"application/json": {"schema": schema}}}
-        return self._reference("requestBodies", self.request_bodies, operation_id, body)
-
-    @staticmethod
-    def _reference(
-        group: str, shared: dict[str, Any], name: str, value: dict[str, Any]
-    ) -> dict[str, Any]:
-        """Returns a reference to what several operations have; the value where another one has its name."""
-        for shared_name, shared_value in shared.items():
-            if shared_value == value:
-                return {"$ref": f"#/components/{group}/{shared_name}"}
-        if name in shared:
-            return value
-        shared[name] = value
-        return {"$ref": f"#/components/{group}/{name}"}
-
-
-def _routes_of(kinds: Kinds) -> dict[str, dict[str, Route]]:
-    """Returns all routes, of projects by id and by name."""
-    routes = ROUTES | kind_routes(kinds)
-    for ending, methods in PROJECT_ROUTES.items():
-        for project in ("projects/{id}", "projects/{provider}/{name}"):
-            routes[f"{project}/{ending}".rstrip("/")] = methods
-    return routes
-
-
-def _schemas_of(context: Context) -> dict[str, Any]:
-    """Returns the schemas of what answers are made of."""
-    samples = _SAMPLES | {
-        "Kind": one_of([*context.kinds]),
-        "Provider": one_of([*context.providers]),
-        "Project": _SAMPLES["Project"] | {KIND_FIELDS[kind]: ["text"] for kind in context.kinds},
-    }
-    return {name: _schema_of(sample, _ALWAYS.get(name)) for name, sample in samples.items()}
-
-
-def _error_responses() -> dict[str, Any]:
-    """Returns what the API answers instead of 200, by status."""
-    wait = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
-    responses = dict[str, Any]()
-    for status in (400, 401, 404, 413, 429, 500, 503):
-        responses[str(status)] = {
-            "description": REASONS[status],
-            "content": {"application/json": {"schema": _schema_of("Message")}},
-            "headers": wait if status in (429, 503) else {},
-        }
-    return responses
-
-
-_SECURITY_SCHEMES = {
-    "key": {"type": "apiKey", "in": "header", "name": "X-Key"},
-    "bearer": {"type": "http", "scheme": "bearer"},
-    "key-by-basic": {"type": "http", "scheme": "basic", "description": "The key, as either."},
-    "log-in": {"type": "http", "scheme": "basic", "description": "Email address, password."},
-}
-
-
-def read_openapi(call: Call) -> dict[str, Any]:
-    """Read this document, which needs no key."""
-    # It is made of the routes, of what their handlers read, and of samples of answers.
-    context = call.context
-    routes = _routes_of(context.kinds)
-    del routes["projects/{provider}"]  # which OpenAPI takes for projects/{id}
-    operations = _Operations(context)
-    paths = dict[str, dict[str, Any]]()
-    for path, methods in routes.items():
-        paths[f"/v1/{path}"] = {
-            method.lower(): operations.describe(method, path, route)
-            for method, route in methods.items()
-        }
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "releasetrack", "version": __version__, "description": _ABOUT},
-        "servers": [{"url": context.settings.base_url or root_of(call.environ) or "/"}],
-        "security": [{"key": []}, {"bearer": []}, {"key-by-basic": []}],
-        "paths": paths,
-        "components": {
-            "parameters": operations.parameters,
-            "requestBodies": operations.request_bodies,
-            "securitySchemes": _SECURITY_SCHEMES,
-            "schemas": _schemas_of(context),
-            "responses": _error_responses(),
-        },
-    }
-
-
-ROUTES |= {"openapi.json": {"GET": Route(read_openapi, {})}}
-
-
-# ---- authentication and rate limits
-def root_of(environ: Mapping[str, Any]) -> str:
-    """Returns the path that we are mounted at, as it stands in addresses; "" at the root."""
-    return quote(environ.get("SCRIPT_NAME", "").rstrip("/").encode("latin-1"))
-
-
-class KeyOwner(NamedTuple):
-    """Names the key of a request, and whose it is."""
-
-    key_id: str
-    account_id: str
-
-
-def key_account(context: Context, environ: Mapping[str, Any]) -> KeyOwner:
-    """Returns the owner of a request's key. Raises Unauthorized; TooMany after many wrong keys."""
-    address = client_address(environ, context.settings.trusted_proxy)
-    keys = keys_given(environ)
-    for secret in keys:
-        stored = context.requests.answers.get(
-            secret_hash(secret), functools.partial(context.store.keys.by_secret, secret)
-        )
-        if not stored:
-            context.requests.visitors.forget(secret)
-            continue
-        key_id, account_id, networks = stored
-        is_for_all = {*read_networks([])} <= {*networks}
-        if in_networks(address, networks) or (is_for_all and not address):
-            context.store.keys.record_use(key_id)
-            context.requests.visitors.accept(secret, account_id)
-            return KeyOwner(key_id, account_id)
-        if not address:
-            raise Unauthorized(
-                "The key is not for all networks; yours is not known: see --trusted-proxy."
-            )
-    if keys:
-        take_cost(context, f"address {network_of(address)}", environ["REQUEST_METHOD"])
-    raise Unauthorized
-
-
 def log_in(
-    context: Context, environ: Mapping[str, Any], address: str, password: str, *, cookie: str = ""
+    context: Context, client: str, address: str, password: str, *, cookie: str = ""
 ) -> Account:
     """Returns the account of an address and its password, before its second factor.
 
-    ``cookie``: what the browser shows of earlier log-ins. Raises Unauthorized, TooMany.
+    ``client``: where they come from. ``cookie``: what the browser shows of earlier log-ins. Raises
+    Unauthorized, TooMany.
     """
     if not address or not password:
         raise Unauthorized
     account = context.store.accounts.by_email(address)
     is_right = context.requests.throttle.check(
         address,
-        client_address(environ, context.settings.trusted_proxy),
+        client,
         password,
         account.password if account else None,
         now=time.monotonic(),
@@ -26398,212 +25671,6 @@ def check_code(context: Context, account: Account, text: str, cookie: str = "") 
     )
     if not is_right:
         raise Unauthorized
-
-
-def _log_in_by_basic(context: Context, environ: Mapping[str, Any]) -> Account:
-    """Returns the account as log_in; with a second factor its six digits follow the password."""
-    address, password = _basic(environ)
-    account = context.store.accounts.by_email(address)
-    code = password[-6:] if account and account.totp_secret else ""
-    account = log_in(context, environ, address, password.removesuffix(code) or password)
-    if account.totp_secret:
-        check_code(context, account, code)
-    return account
-
-
-# ---- paths
-def path_segments(environ: Mapping[str, Any]) -> list[str]:
-    """Returns the path's segments, split before they are decoded, so that %2F stays inside one.
-
-    Raises Invalid for a path that is not UTF-8, NotFound for one with a NUL.
-    """
-    coded = environ["releasetrack.path"].split("/")[1:]
-    try:
-        segments = [unquote(segment, errors="strict") for segment in coded]
-    except UnicodeDecodeError:
-        raise Invalid("The path must be UTF-8.") from None
-    if any("\0" in segment for segment in segments):
-        raise NotFound
-    return segments
-
-
-class PathMatch(NamedTuple):
-    """Says what a path leads to."""
-
-    routes: Mapping[str, Route]  # by method
-    arguments: Mapping[str, Any]  # of their handlers: what the path names
-
-
-def _find_project(call: Call, segments: Sequence[str]) -> tuple[Project, Sequence[str]]:
-    """Returns the project that segments begin with, and the segments behind it.
-
-    It is there by its id, or by a provider and a name. A name may contain slashes: where it ends depends on
-    what the account has: the longest name that it tracks counts. Raises NotFound.
-    """
-    provider = call.context.providers.get(segments[0])
-    if provider is None:
-        return or_404(call.store.projects.get(call.account_id, segments[0])), segments[1:]
-    ends = dict[str, int]()  # key of a project -> where its name ends
-    for end in range(2, len(segments) + 1):
-        with contextlib.suppress(Invalid):
-            _, key = name_at(provider, "/".join(segments[1:end]))
-            ends[key] = end
-    project, key = or_404(call.store.projects.by_names(call.account_id, provider.id, list(ends)))
-    return project, segments[ends[key] :]
-
-
-def _find_in_project(call: Call, segments: Sequence[str]) -> PathMatch:
-    """Returns what a path leads to whose ``segments`` follow "projects". Raises NotFound.
-
-    A version may contain slashes, as a name may; one that ends in "/note" wins over the note of another.
-    """
-    project, tail = _find_project(call, segments)
-    if len(tail) > 1 and tail[0] == "releases":
-        paths = {"/".join(tail[1:]): "releases/{version}"}
-        if tail[-1] == "note" and len(tail) > 2:
-            paths["/".join(tail[1:-1])] = "releases/{version}/note"
-        release = or_404(call.store.releases.get(project, list(paths)))
-        arguments = {"project": project, "version": release.version}
-        return PathMatch(PROJECT_ROUTES[paths[release.version]], arguments)
-    path = "/".join(quote(segment, safe="") for segment in tail)
-    return PathMatch(or_404(PROJECT_ROUTES.get(path)), {"project": project})
-
-
-def find_routes(call: Call) -> PathMatch:
-    """Returns what the path leads to. Raises NotFound."""
-    # Segments are quoted, so that no name with a slash is a route.
-    path = "/".join(quote(segment, safe="") for segment in call.segments)
-    if path in ROUTES:
-        return PathMatch(ROUTES[path], {})
-    match call.segments:
-        case ["tags", tag_id]:
-            return PathMatch(ROUTES["tags/{id}"], {"tag_id": tag_id})
-        case ["projects", provider] if provider in call.context.providers:
-            return PathMatch(ROUTES["projects/{provider}"], {"provider": provider})
-        case ["projects" | "project", *segments] if 1 <= len(segments) < 50:
-            return _find_in_project(call, segments)
-        case [_]:
-            routes = kind_routes(call.context.kinds).get(path)
-            return PathMatch(or_404(routes), {})
-    raise NotFound
-
-
-# What the API calls a field where that is not its JSON name, by the path's first segment.
-FIELD_LABELS = {
-    "projects": {"name": "Project name", "provider": "Provider"},
-    "tags": {"name": "Tag name"},
-}
-
-_HINTS = {
-    401: "Send an API key in the header X-Key, or as Authorization: Bearer; the page API keys makes one.",
-    404: "Nothing is there for this account; GET /v1/openapi.json lists the paths.",
-}
-
-
-def status_message(status: int, *errors: str) -> bytes:
-    """Returns a Message as the API answers it."""
-    message = message_of(status) | drop_empty(errors=errors, hint=_HINTS.get(status))
-    return compact_json(message).encode("utf-8", "replace")
-
-
-def error_response(error: ReleasetrackError, subject: str = "") -> bytes:
-    """Returns the Message of an error, and sets its status and headers on the current response."""
-    response = bottle.response
-    response.status = error.status
-    if isinstance(error, Unauthorized):
-        response.set_header("WWW-Authenticate", 'Basic realm="releasetrack", charset="UTF-8"')
-    elif isinstance(error, NotAllowed):
-        response.set_header("Allow", str(error))
-    elif isinstance(error, TooMany):
-        response.set_header("Retry-After", str(int(error.retry_after) + 1))
-    elif isinstance(error, StoreUnavailable):
-        log.warning("api: %s", error)
-        response.set_header("Retry-After", "5")
-    words = list[str]()
-    if isinstance(error, Invalid):
-        labels = FIELD_LABELS.get(subject, {})
-        words = [problem.named(labels) for problem in error.problems]
-    elif isinstance(error, (TooMany, Unauthorized, HelperFailed, HelperMissing)) and str(error):
-        words = [str(error)]
-    return status_message(error.status, *words)
-
-
-def _make_answer(call: Call, method: str) -> bytes:
-    """Returns the body of the answer. Raises ReleasetrackError."""
-    routes, arguments = find_routes(call)
-    if method not in routes:
-        allowed = {*routes, "HEAD"} if "GET" in routes else {*routes}
-        raise NotAllowed(", ".join(sorted(allowed)))
-    answer = routes[method].handler(call, **arguments)
-    body = compact_json(answer).encode("utf-8", "replace")
-    if method == "GET" and len(body) > ANSWER_LIMIT:
-        raise Invalid("The answer would be larger than 1 MiB; ask for each project by its id.")
-    return body
-
-
-def _handle(call: Call) -> bytes:
-    """Returns the body of the answer; to a GET from the cache where that has it. Raises ReleasetrackError."""
-    method = call.environ["REQUEST_METHOD"].replace("HEAD", "GET")
-    make = functools.partial(_make_answer, call, method)
-    if method != "GET" or call.segments[0] in ("updates", "summary"):  # a snooze ends in time
-        return make()
-    name = call.account_id, tuple(call.segments), call.environ.get("QUERY_STRING", "")
-    return call.context.requests.answers.get(name, make)
-
-
-def unless_known(environ: Mapping[str, Any], body: bytes, caching: str = "no-store") -> bytes:
-    """Returns the body; to a GET nothing, with 304, where the client has it already."""
-    if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
-        headers = bottle.response.headers
-        etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-        headers.update({"ETag": etag, "Cache-Control": caching})
-        if etag in environ.get("HTTP_IF_NONE_MATCH", ""):
-            bottle.response.status = 304
-            del headers["Content-Type"]
-            return b""
-    return body
-
-
-def answer_api(context: Context) -> bytes:
-    """Answer the current request under /v1 with JSON. Only here does an error become a status."""
-    environ, response = bottle.request.environ, bottle.response
-    method = environ["REQUEST_METHOD"]
-    response.content_type = "application/json"
-    root = root_of(environ)
-    response.set_header("Link", f'<{root}/v1/openapi.json>; rel="service-desc"')  # RFC 8631
-    response.set_header("Cache-Control", "no-store")
-    response.set_header("X-Content-Type-Options", "nosniff")
-    segments = [""]
-    origin = environ.get("HTTP_ORIGIN", "")
-    if origin in context.settings.allow_origin:
-        response.headers.update({
-            "Access-Control-Allow-Origin": origin,
-            "Access-Control-Expose-Headers": "ETag",
-            "Vary": "Origin",
-        })
-        if method == "OPTIONS":  # allowed headers: https://fetch.spec.whatwg.org/
-            allowed = "X-Key, Authorization, Content-Type, If-None-Match"
-            response.headers["Access-Control-Allow-Headers"] = allowed
-            response.status = 204
-            return b""
-    try:
-        segments = path_segments(environ)[1:] or [""]
-        if segments == ["openapi.json"]:  # there is nothing secret in it
-            # Its answer depends on where we are mounted, and on nothing that is asked for.
-            return _handle(Call(context, "", segments, environ | {"QUERY_STRING": root}))
-        if segments == ["auth", "keys"]:  # no key opens them
-            account_id = _log_in_by_basic(context, environ).id
-            take_cost(context, f"account {account_id}", method)
-        else:
-            key_id, account_id = key_account(context, environ)
-            take_cost(context, f"key {key_id}", method, account_id)
-        return unless_known(environ, _handle(Call(context, account_id, segments, environ)))
-    except ReleasetrackError as error:
-        return error_response(error, segments[0])
-    except Exception:
-        log.exception("api: %s %s failed", method, "/".join(segments[:2]))
-        response.status = 500
-        return status_message(500)
 
 
 # == transfer ==================================================================
@@ -27450,6 +26517,956 @@ def starred_repositories(
                 reason="archived" if is_archived else "",
             )
         url = next_page(answer)
+
+
+# == api =======================================================================
+# The contract's JSON API under /v1: authentication, rate limits, routes and their handlers. All answers are
+# JSON; an error is a Message. Paths are read as they were sent: a name or a version may contain a %2F.
+
+
+def take_cost(context: Context, name: str, method: str, account_id: str = "") -> None:
+    """Count a request against the hourly limit, and set the headers that say what remains.
+
+    ``account_id``: of a key; an account's keys together have twice the limit. Raises TooMany.
+    """
+    if not context.settings.rate_limit:
+        return
+    limits = {name: context.settings.rate_limit}
+    if account_id:
+        limits[f"keys of {account_id}"] = 2 * context.settings.rate_limit
+    cost = 1 if method == "GET" else 10
+    remaining, reset, is_open = context.requests.rate_limits.take(limits, cost, time.monotonic())
+    bottle.response.headers.update({
+        "X-Ratelimit-Limit": str(limits[name]),
+        "X-Ratelimit-Reset": str(int(reset)),
+        "X-Ratelimit-Remaining": str(remaining),
+    })
+    if not is_open:
+        raise TooMany(reset, "")  # its headers say everything
+
+
+def first_that_fit(items: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Returns the first of the items, as many as an answer has room for."""
+    fitting = list[Mapping[str, Any]]()
+    room = ANSWER_LIMIT - KIB
+    for item in items:
+        room -= len(compact_json(item).encode("utf-8", "replace")) + 1
+        if room < 0:
+            break
+        fitting.append(item)
+    return fitting
+
+
+def _check_tag(call: Call, query: Query, tag: str | None) -> None:
+    """Add a problem to the query if its ``tag`` is no tag's id."""
+    if tag and not call.store.tags.get(call.account_id, tag):
+        query.add_problem("tag", f"must be the id of a tag; there is no tag {tag[:60]!r}")
+
+
+def list_projects(call: Call, provider: str | None = None) -> dict[str, Any]:
+    """List projects: a page of all, or of those at a ``provider``.
+
+    With ``q`` all that it finds, as many as 1 MiB holds, whatever the other parameters are. 400: a parameter
+    has an invalid value.
+    """
+    query = call.query
+    if text := query.text("q"):
+        matches = call.store.projects.search(call.account_id, text, provider)
+        shown = first_that_fit(read_project(call, project) for project in matches)
+        return {"projects": shown, "total_pages": 1}
+    order = query.one_of("order", "updated", "added", "name")
+    tag = query.text("tag")
+    page = query.page()
+    is_reversed = query.flag("reverse")
+    provider = provider or query.text("provider")
+    _check_tag(call, query, tag)
+    query.check()
+    projects, count = call.store.projects.page(
+        call.account_id, order, is_reversed=is_reversed, provider=provider, tag=tag, page=page
+    )
+    return {
+        "projects": [read_project(call, project) for project in projects],
+        "total_pages": page_count(count, PAGE_SIZE),
+    }
+
+
+def search_projects(call: Call) -> dict[str, Any]:
+    """Search projects by name: all that contain ``q``, as many as 1 MiB holds.
+
+    400: no ``q``, or an unknown ``provider``.
+    """
+    query = call.query
+    text = query.text("q") or ""
+    provider = query.text("provider")
+    if not text and not query.problems:
+        query.add_problem("q", "is required: the text to search for")
+    if provider and provider not in call.context.providers:
+        query.add_problem("provider", f"{provider[:60]!r} is unknown; GET /v1/providers lists all")
+    query.check()
+    matches = call.store.projects.search(call.account_id, text, provider)
+    shown = first_that_fit(read_project(call, project) for project in matches)
+    return {"q": text, "projects": shown}
+
+
+def add_project(call: Call) -> dict[str, Any]:
+    """Add a project: by ``provider`` and ``name``, or by an address as the ``name``.
+
+    400: neither, one that is malformed, tracked already, or unknown to the provider.
+    """
+    project, source, added_at = track(call)
+    with call.context.waiting(call.account_id) as may_wait:  # else it is checked all the same
+        seconds = FIRST_CHECK_WAIT if may_wait else 0.0
+        project = await_first_check(call.store, project, source, added_at, seconds=seconds)
+        return read_project(call, project)
+
+
+def _release_json(project: Project, release: JudgedRelease) -> dict[str, Any]:
+    return release.as_json() | drop_empty(is_excluded=release.is_excluded)
+
+
+def list_releases(call: Call, project: Project) -> dict[str, Any]:
+    """List a project's releases: a page, newest first. 400: an invalid ``page``."""
+    query = call.query
+    page = query.page()
+    query.check()
+    releases, total, _ = call.store.releases.page(project, page)
+    return {
+        "releases": [_release_json(project, release) for release in releases],
+        "total_pages": total,
+    }
+
+
+def read_latest_release(call: Call, project: Project) -> dict[str, Any]:
+    """Read the newest release: not an excluded one, a prerelease only where nothing final is newer.
+
+    404: none.
+    """
+    latest = or_404(call.store.releases.newest_wanted(project))
+    order = call.context.inventory.rules_of(project).order
+    prerelease = call.store.releases.newest_wanted(project, latest.date or "")
+    if prerelease and order(prerelease.version) > order(latest.version):
+        return prerelease.as_json()
+    return latest.as_json()
+
+
+def read_release(call: Call, project: Project, version: str) -> dict[str, Any]:
+    """Read a release. 404: the project has no such version."""
+    return _release_json(project, or_404(call.store.releases.get(project, [version])))
+
+
+def read_note(call: Call, project: Project, version: str) -> dict[str, Any]:
+    """Read the note of a release. 404: it has none."""
+    return or_404(call.store.releases.note(project.source_id, version)).as_json()
+
+
+def list_providers(call: Call) -> dict[str, Any]:
+    """List the ids of all providers; with ``added`` of those that the account has projects at."""
+    if call.query.flag("added"):
+        return {"providers": call.store.projects.providers(call.account_id)}
+    return {"providers": list(call.context.providers)}
+
+
+def read_summary(call: Call) -> dict[str, Any]:
+    """Read the account's numbers, for a dashboard."""
+    return call.store.releases.summary(call.account_id)
+
+
+def list_keys(call: Call) -> dict[str, Any]:
+    """List API keys with their secrets. 401: without the account's log-in; a key is not accepted."""
+    return {"keys": [key.as_json() for key in call.store.keys.of_account(call.account_id)]}
+
+
+def list_tags(call: Call) -> dict[str, Any]:
+    """List the tags, sorted by name."""
+    return {"tags": [tag.as_json() for tag in call.store.tags.of_account(call.account_id)]}
+
+
+def read_tag(call: Call, tag_id: str) -> dict[str, Any]:
+    """Read a tag. 404: the account has no such tag."""
+    return or_404(call.store.tags.get(call.account_id, tag_id)).as_json()
+
+
+def list_updates(call: Call) -> dict[str, Any]:
+    """List updates: a page of the projects of which something is installed that is behind.
+
+    The most urgent are first; then those that are unsure, of which a newer version may follow what is installed
+    (``may_follow``); with ``all`` also those that are up to date, skipped or snoozed; with ``vulnerable``
+    only those of which a vulnerability is known. 400: an unknown ``tag``.
+    """
+    query = call.query
+    place = query.text("place")
+    tag = query.text("tag")
+    with_all = query.flag("all")
+    page = query.page()
+    _check_tag(call, query, tag)
+    query.check()
+    is_vulnerable = query.flag("vulnerable")
+    groups = call.store.projects.updates(call.account_id, place, tag, is_vulnerable=is_vulnerable)
+    if not with_all:
+        groups = {name: groups[name] for name in ("behind", "unsure")}
+    ids = list(itertools.chain(*groups.values()))
+    first = (page - 1) * PAGE_SIZE
+    projects = call.store.projects.of_ids(call.account_id, ids[first : first + PAGE_SIZE])
+    return {
+        "updates": read_updates(call, projects, place),
+        "total_pages": page_count(len(ids), PAGE_SIZE),
+    }
+
+
+def _newest_json(listed: ReleaseListItem) -> dict[str, Any]:
+    project = listed.project
+    about = {"provider": project.provider, "project": project.name, "project_id": project.id}
+    return about | _release_json(project, listed.release)
+
+
+def list_newest(call: Call) -> dict[str, Any]:
+    """List the newest releases of all projects.
+
+    ``q`` (words of names and notes), ``provider``, ``tag``, ``security`` and ``unread`` narrow it. ``q`` is
+    sought in the newest 50,000 releases and 128 MiB of notes. 400: an invalid ``page``.
+    """
+    query = call.query
+    provider = query.text("provider")
+    tag = query.text("tag")
+    text = query.text("q")
+    page = query.page()
+    is_security = query.flag("security")
+    is_unread = query.flag("unread")
+    query.check()
+    newest, has_more, _ = call.store.releases.latest(
+        call.account_id,
+        page,
+        provider=provider,
+        tag=tag,
+        text=text,
+        is_security=is_security,
+        is_unread=is_unread,
+    )
+    return {"releases": [_newest_json(listed) for listed in newest], "has_more": has_more}
+
+
+def list_destinations(call: Call) -> dict[str, Any]:
+    """List the destinations of all kinds, without secrets.
+
+    Each says whether it fails, and when it was last delivered to.
+    """
+    activity = call.store.outbox.activity(call.account_id)
+    tags = call.tags
+    rows = list[dict[str, Any]]()
+    for destination in call.store.destinations.of_account(call.account_id):
+        delivered_at, waiting = activity.get(destination.id, (None, 0))
+        about = destination_as_json(destination, tags, call.context.kinds)
+        about["settings"] = None
+        about["delivered_at"] = delivered_at and timestamp(delivered_at)
+        rows.append(drop_empty(**about) | {"waiting": waiting})
+    return {"destinations": rows}
+
+
+def _delivery_json(delivery: DeliverySummary) -> dict[str, Any]:
+    return drop_empty(**delivery.as_json() | {"event_id": None})
+
+
+def list_deliveries(call: Call) -> dict[str, Any]:
+    """List the deliveries of the last 30 days, newest first.
+
+    ``destination``, ``project`` (ids) and ``state`` narrow it. 400: an invalid ``page`` or ``state``.
+    """
+    query = call.query
+    destination = query.text("destination")
+    project = query.text("project")
+    page = query.page()
+    state = query.one_of("state", "", *DELIVERY_STATES) or None
+    query.check()
+    deliveries = call.store.outbox.history(
+        call.account_id,
+        destination_id=destination,
+        project_id=project,
+        state=state,
+        limit=PAGE_SIZE + 1,
+        offset=(page - 1) * PAGE_SIZE,
+    )
+    return {
+        "deliveries": [_delivery_json(delivery) for delivery in deliveries[:PAGE_SIZE]],
+        "has_more": len(deliveries) > PAGE_SIZE,
+    }
+
+
+def read_changes(call: Call, project: Project) -> dict[str, Any]:
+    """Read what changed: a page of the releases after ``since`` up to ``until``, with their notes.
+
+    The newest are first. Without ``since`` it is the version installed, without ``until`` the newest. At most
+    100 releases and 256 KiB of notes, of the newest 1,000; and the first 100 CVEs of all. 400: nothing is
+    installed and no ``since``, a ``since`` that is not like the project's versions, or an unknown ``until``.
+    429: another one is being made for the account.
+    """
+    query = call.query
+    since = query.text("since")
+    until = query.text("until")
+    page = query.page()
+    query.check()
+    with call.context.turn(call.account_id, "changes", at_once=1):
+        span, notes, total = call.context.inventory.changes(project, since, until, page)
+    return span.as_json(notes) | {"total_pages": total}
+
+
+def _is_set(query: Query, fields: Fields, name: str) -> bool:
+    """Says whether a switch is set in the query or in the body; reads both, so that both are described."""
+    is_in_query = query.flag(name)
+    is_in_body = bool(fields.value(name, SWITCH))
+    return is_in_query or is_in_body
+
+
+def add_installations(call: Call) -> dict[str, Any]:
+    """Report what is installed; the items replace what the same ``place`` and ``origin`` reported before.
+
+    The answer says what became of each, of as many as 1 MiB holds. An item has a ``purl``, an ``image``, or
+    ``provider`` and ``name``, and perhaps ``version``, ``digest`` and ``direct``. With ``track`` images and
+    direct dependencies that are not tracked are added, with ``all`` the others too. A CycloneDX document may
+    be sent as it is, with ``place``, ``track`` and ``all`` in the query. 400: an invalid field, also of an
+    item, where nothing is recorded.
+    """
+    query, fields = call.query, call.read_fields()
+    place = query.text("place") or fields.value("place", any_text(TAG_LIMIT)) or ""
+    origin = fields.value("origin", one_of(ORIGINS[1:])) or "api"
+    is_tracking = _is_set(query, fields, "track")
+    with_indirect = _is_set(query, fields, "all")
+    pins = fields.pins("items", functools.partial(call.context.pins_in, call.account_id))
+    with fields.collecting():
+        place = read_place(place)
+    query.check()
+    fields.check()
+    account = call.account
+    with call.context.turn(account.id, "report", at_once=1):
+        rows = call.context.inventory.record_scan(
+            account,
+            place,
+            origin,
+            [("", pin) for pin in pins],
+            is_tracking=is_tracking,
+            with_indirect=with_indirect,
+        )
+    items = [
+        drop_empty(**row.as_json()) | {"name": row.name, "direct": row.pin.is_direct}
+        for row in rows
+    ]
+    shown = first_that_fit(items)
+    return {"place": place, "items": shown, "left_out": len(items) - len(shown)}
+
+
+Handler = Callable[..., Any]  # of a Call and what the path names; its answer, as JSON
+
+
+class Route(Value):
+    """Says what one method of a path does."""
+
+    handler: Handler
+    answer: Any  # such as it answers; a text is the name of a sample
+    about: str = ""  # of a handler without a docstring
+
+
+_PROJECTS: Any = {"projects": ["Project"], "total_pages": 1}
+# Path below /v1 -> method -> what it does.
+ROUTES: dict[str, dict[str, Route]] = {
+    "projects": {"GET": Route(list_projects, _PROJECTS), "POST": Route(add_project, "Project")},
+    "projects/{provider}": {"GET": Route(list_projects, _PROJECTS)},
+    "projects/search": {"GET": Route(search_projects, {"q": "bottle", "projects": ["Project"]})},
+    "providers": {"GET": Route(list_providers, {"providers": ["github"]})},
+    "tags": {"GET": Route(list_tags, {"tags": ["Tag"]}), "POST": Route(add_tag, "Tag")},
+    "tags/{id}": {
+        "GET": Route(read_tag, "Tag"),
+        "POST": Route(rename_tag, "Tag"),
+        "DELETE": Route(remove_tag, "Message"),
+    },
+    "summary": {"GET": Route(read_summary, "Summary")},
+    "updates": {"GET": Route(list_updates, {"updates": ["Project"], "total_pages": 1})},
+    "releases": {"GET": Route(list_newest, {"releases": ["NewestRelease"], "has_more": False})},
+    "destinations": {"GET": Route(list_destinations, {"destinations": ["Destination"]})},
+    "deliveries": {"GET": Route(list_deliveries, {"deliveries": ["Delivery"], "has_more": False})},
+    "installations": {
+        "POST": Route(add_installations, {"place": "nas", "items": ["Item"], "left_out": 0})
+    },
+    "auth/keys": {"GET": Route(list_keys, {"keys": ["Key"]})},
+}
+# The same of what follows a project in a path.
+PROJECT_ROUTES: dict[str, dict[str, Route]] = {
+    "": {
+        "GET": Route(read_project, "Project"),
+        "POST": Route(update_project, "Project"),
+        "DELETE": Route(remove_project, "Message"),
+    },
+    "releases": {"GET": Route(list_releases, {"releases": ["Release"], "total_pages": 1})},
+    "releases/{version}": {"GET": Route(read_release, "Release")},
+    "releases/{version}/note": {"GET": Route(read_note, "Note")},
+    "latest-release": {"GET": Route(read_latest_release, "Release")},
+    "changes": {
+        "GET": Route(
+            read_changes,
+            {
+                "since": "1.0",
+                "until": "1.2",
+                "cve": ["CVE-2026-12345"],
+                "releases": ["Release"],
+                "total_pages": 1,
+            },
+        )
+    },
+}
+
+
+# Where the contract's public client looks for destinations, besides the key that is named like others.
+_MORE_KEYS_OF_KINDS = {"telegram": "channels", "matrix": "webhooks"}
+
+
+def _list_kind(call: Call, kind: str, keys: Sequence[str]) -> dict[str, Any]:
+    """Returns the account's destinations of a kind, under each of the keys."""
+    destinations = call.store.destinations.of_account(call.account_id, kind=kind)
+    return dict.fromkeys(keys, [destination.as_json() for destination in destinations])
+
+
+def _kind_route(kinds: Kinds, id_: str) -> Route:
+    """Returns what lists the destinations of a kind."""
+    kind = kinds[id_]
+    keys = [KIND_FIELDS[id_].rpartition("_")[2]]  # "channels" of "slack_channels"
+    if id_ in _MORE_KEYS_OF_KINDS:
+        keys.insert(0, _MORE_KEYS_OF_KINDS[id_])
+    shown = kind.shown({field.name: "text" for field in kind.fields})
+    return Route(
+        functools.partial(_list_kind, kind=id_, keys=keys),
+        dict.fromkeys(keys, [{"id": "text", "name": "text"} | shown]),
+        f"List {kind.title} destinations, under each of the keys.",
+    )
+
+
+def kind_routes(kinds: Kinds) -> dict[str, dict[str, Route]]:
+    """Returns the routes that list the destinations of each kind."""
+    return {KIND_FIELDS[id_].replace("_", "-"): {"GET": _kind_route(kinds, id_)} for id_ in kinds}
+
+
+ROUTES |= kind_routes(KINDS)
+
+# OpenAPI: https://spec.openapis.org/oas/v3.1.1.html
+# A value of each type that fields have; a float is an instant.
+_VALUES: dict[str, Any] = {
+    "str": "text",
+    "int": 1,
+    "float": 0.5,
+    "bool": True,
+    "tuple[str, ...]": ("text",),
+}
+
+
+def _full(cls: Any, **known: Any) -> Any:
+    """Returns an instance of a dataclass, with all members that there may be in an answer."""
+    members = dict[str, Any]()
+    for field in dataclasses.fields(cls):
+        members[field.name] = _VALUES.get(str(field.type).removesuffix(" | None"))
+    return cls(**members | known)
+
+
+_INSTANT = timestamp(0.5)
+_PAGE = "https://github.com/bottlepy/bottle/releases"
+_PROJECT = Project.blank("", "github", "bottlepy/bottle")
+_BARE_RELEASE = Release("1.0", _INSTANT).as_json()
+_PROJECT_STATES = [*itertools.chain(*UPDATE_GROUPS.values())]
+_INSTALLATION_STATES = [state for state in _PROJECT_STATES if state not in UPDATE_GROUPS["quiet"]]
+_RELEASE = _full(Release, date=_INSTANT, note=None).as_json() | {"is_excluded": True}
+# What answers are made of, with all members that there may be; a ValueType is for all that it allows.
+_SAMPLES: dict[str, Any] = {
+    "Kind": one_of([*KINDS]),
+    "Provider": one_of([*PROVIDERS]),
+    "Project": _full(
+        Project,
+        exclude_version_regexp=(("rc", True),),
+        destinations={},
+        health=_full(Health),
+        installed=(),
+        version_answers=(("1.0", True),),
+        notes_from="github bottlepy/bottle",
+    ).as_json(_PAGE)
+    | {option.name: option.type for option in PROJECT_OPTIONS if option.type is not SOURCE}
+    | {
+        "email_notification": one_of(SCHEDULE_NAMES),
+        "installed": ["Installation"],
+        "state": one_of(_PROJECT_STATES),
+    },
+    "Installation": _full(Installation, since=_INSTANT, advisories=()).as_json()
+    | {
+        "origin": one_of(ORIGINS),
+        "step": one_of(STEPS),
+        "advisories": ["Advisory"],
+        "state": one_of(_INSTALLATION_STATES),
+    },
+    "Advisory": _full(Advisory).as_json()
+    | {"severity": one_of(SEVERITIES), "doubt": one_of(DOUBTS)},
+    "Release": _RELEASE | {"note": "Note"},
+    "NewestRelease": dict.fromkeys(("provider", "project", "project_id"), "text") | _RELEASE,
+    "Note": _full(Note).as_json(),
+    "Tag": _full(Tag).as_json(),
+    "Key": _full(Key).as_json(),
+    "Item": {
+        **dict.fromkeys(
+            ("provider", "name", "version", "digest", "service", "file", "reason"), "text"
+        ),
+        "direct": True,
+        "outcome": one_of(SCAN_OUTCOMES),
+    },
+    "Summary": dict.fromkeys(
+        (
+            "projects",
+            "new_this_week",
+            "failing",
+            "unread",
+            "waiting_deliveries",
+            "behind",
+            "unsure",
+            "vulnerable",
+            "withdrawn",
+            "security",
+            "major",
+        ),
+        1,
+    ),
+    "Destination": {
+        "kind": "Kind",
+        "name": "text",
+        "id": "text",
+        "error": "text",
+        "failing_since": _INSTANT,
+        "tags": ["text"],
+        "without_tags": ["text"],
+        "delivered_at": _INSTANT,
+        "waiting": 0,
+    }
+    | {option.name: option.type for option in DESTINATION_OPTIONS},
+    "Delivery": drop_empty(**_full(DeliverySummary, state="pending").as_json() | {"event_id": None})
+    | {"kind": "Kind", "event": one_of(EVENT_KINDS), "state": one_of(DELIVERY_STATES)},
+    "Message": DONE_MESSAGE | {"errors": ["text"], "hint": "text"},
+}
+# The members that are always there, of those that may lack some.
+_ALWAYS: dict[str, Collection[str]] = {
+    "Project": _PROJECT.as_json(_PAGE),
+    "Release": _BARE_RELEASE,
+    "Message": DONE_MESSAGE,
+    "Installation": Installation("", "1.0").as_json(),
+    "Advisory": Advisory("text").as_json(),
+    "Item": ("name", "outcome"),
+    "Destination": ("kind", "name", "id", "waiting"),
+    "NewestRelease": ("provider", "project", "project_id", *_BARE_RELEASE),
+    "Delivery": ("id", "kind", "destination", "destination_id", "event", "state", "created_at"),
+}
+_SPELLED = "As the provider spells it; a slash is sent as it is, or as %2F."
+_IN_PATHS = {
+    "id": "The id of a project, or of a tag.",
+    "name": _SPELLED,
+    "version": _SPELLED,
+    "provider": "A provider's id, as GET /v1/providers lists them.",
+}
+_ABOUT = (
+    "Every request but the one for this document needs a key: as X-Key, as Authorization: Bearer, or as "
+    "user or password of Basic. A GET counts as 1 of the requests that X-Ratelimit-Limit allows in an "
+    "hour, any other as 10. An error is a Message. A method that a path does not have is answered 405, "
+    "with Allow. Paths of one project may also begin with /v1/project/. Trailing slashes are ignored, "
+    "and so are unknown members of a body, except in items."
+)
+
+
+def _schema_of(sample: Any, always: Collection[str] | None = None) -> dict[str, Any]:
+    """Returns the JSON Schema that a sample of an answer fits.
+
+    ``always``: the members that it requires, of objects within it then none; None: all, there too.
+    """
+    always_within = None if always is None else ()
+    if isinstance(sample, ValueType):  # which an answer has no null of
+        words = [word for word in sample.schema.get("enum", ()) if word]
+        return {"type": sample.schema["type"][0]} | drop_empty(
+            enum=words, format=sample.schema.get("format")
+        )
+    if isinstance(sample, str) and sample in _SAMPLES:
+        return {"$ref": f"#/components/schemas/{sample}"}
+    if isinstance(sample, Mapping):
+        return {
+            "type": "object",
+            "required": list(sample if always is None else always),
+            "properties": {
+                name: _schema_of(value, always_within) for name, value in sample.items()
+            },
+        }
+    if isinstance(sample, (list, tuple)):
+        return {"type": "array", "items": _schema_of(sample[0], always_within)}
+    schema = {"type": {bool: "boolean", int: "integer", str: "string"}[type(sample)]}
+    if isinstance(sample, str) and re.fullmatch(r"[-0-9]{10}T[:0-9]{8}Z", sample):
+        schema["format"] = "date-time"
+    return schema
+
+
+def _reads(context: Context, handler: Handler, schemas: dict[str, Any]) -> set[str]:
+    """Add the schemas of what a handler reads, by name; returns the names that it requires.
+
+    The handler is called with an environ of SCHEMAS: then what it reads is described, and it acts on nothing.
+    """
+    values = {"project": _PROJECT, "version": "", "tag_id": ""}
+    parameters = inspect.signature(handler).parameters
+    arguments = {name: value for name, value in values.items() if name in parameters}
+    try:
+        handler(Call(context, "", (), {SCHEMAS: schemas}), **arguments)
+    except (Invalid, NotFound) as error:
+        return {problem.field for problem in getattr(error, "problems", ())}
+    return set()
+
+
+def _may_answer(method: str, path: str, *, is_open: bool, has_parameters: bool) -> list[int]:
+    """Returns the statuses besides 200 that an operation may answer."""
+    may_answer = {
+        400: method == "POST" or has_parameters,
+        401: not is_open,
+        404: "{" in path,
+        413: method == "POST",
+        429: not is_open,
+        500: True,
+        503: True,
+    }
+    return [status for status in may_answer if may_answer[status]]
+
+
+class _Operations:
+    """Describes operations as OpenAPI does, and collects what several of them share."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.parameters = dict[str, Any]()
+        self.request_bodies = dict[str, Any]()
+
+    def describe(self, method: str, path: str, route: Route) -> dict[str, Any]:
+        """Returns the description of what a route does, and collects what it shares with others."""
+        is_open = path == "openapi.json"
+        about = route.about or " ".join((route.handler.__doc__ or "").split())
+        id_ = re.sub(r"\W+", "_", f"{method} {path}").strip("_").lower()
+        schemas = dict[str, Any]()
+        required = set[str]()
+        if method != "DELETE" and not is_open:
+            required = _reads(self._context, route.handler, schemas)
+        if "provider" in schemas:
+            schemas["provider"] = _schema_of("Provider")
+        parameters = [self._path_parameter(name) for name in re.findall("{([^{}]*)}", path)]
+        operation: dict[str, Any] = {
+            "operationId": id_,
+            "tags": [path.partition("/")[0]],
+            "summary": re.split(r"[.:;]( |$)", about)[0],
+            "description": about,
+            "parameters": parameters,
+        }
+        if method == "POST":
+            body = {"type": "object", "properties": schemas, "required": sorted(required)}
+            operation["requestBody"] = self._body(id_, body)
+        else:
+            for name, schema in schemas.items():
+                parameters.append(self._query_parameter(name, schema, is_required=name in required))
+        content = {"application/json": {"schema": _schema_of(route.answer)}}
+        responses = {"200": {"description": "OK", "content": content}}
+        for status in _may_answer(method, path, is_open=is_open, has_parameters=bool(parameters)):
+            responses[str(status)] = {"$ref": f"#/components/responses/{status}"}
+        operation["responses"] = responses
+        if is_open:
+            operation["security"] = []
+        elif path == "auth/keys":
+            operation["security"] = [{"log-in": []}]
+        return operation
+
+    def _path_parameter(self, name: str) -> dict[str, Any]:
+        schema = {"type": "string", "minLength": 1}
+        parameter = {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": _IN_PATHS[name],
+            "schema": _schema_of("Provider") if name == "provider" else schema,
+        }
+        return self._reference("parameters", self.parameters, f"path-{name}", parameter)
+
+    def _query_parameter(
+        self, name: str, schema: dict[str, Any], *, is_required: bool
+    ) -> dict[str, Any]:
+        parameter = {"name": name, "in": "query", "required": is_required, "schema": schema}
+        return self._reference("parameters", self.parameters, f"query-{name}", parameter)
+
+    def _body(self, operation_id: str, schema: dict[str, Any]) -> dict[str, Any]:
+        body = {"required": True, "content": {"application/json": {"schema": schema}}}
+        return self._reference("requestBodies", self.request_bodies, operation_id, body)
+
+    @staticmethod
+    def _reference(
+        group: str, shared: dict[str, Any], name: str, value: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Returns a reference to what several operations have; the value where another one has its name."""
+        for shared_name, shared_value in shared.items():
+            if shared_value == value:
+                return {"$ref": f"#/components/{group}/{shared_name}"}
+        if name in shared:
+            return value
+        shared[name] = value
+        return {"$ref": f"#/components/{group}/{name}"}
+
+
+def _routes_of(kinds: Kinds) -> dict[str, dict[str, Route]]:
+    """Returns all routes, of projects by id and by name."""
+    routes = ROUTES | kind_routes(kinds)
+    for ending, methods in PROJECT_ROUTES.items():
+        for project in ("projects/{id}", "projects/{provider}/{name}"):
+            routes[f"{project}/{ending}".rstrip("/")] = methods
+    return routes
+
+
+def _schemas_of(context: Context) -> dict[str, Any]:
+    """Returns the schemas of what answers are made of."""
+    samples = _SAMPLES | {
+        "Kind": one_of([*context.kinds]),
+        "Provider": one_of([*context.providers]),
+        "Project": _SAMPLES["Project"] | {KIND_FIELDS[kind]: ["text"] for kind in context.kinds},
+    }
+    return {name: _schema_of(sample, _ALWAYS.get(name)) for name, sample in samples.items()}
+
+
+def _error_responses() -> dict[str, Any]:
+    """Returns what the API answers instead of 200, by status."""
+    wait = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
+    responses = dict[str, Any]()
+    for status in (400, 401, 404, 413, 429, 500, 503):
+        responses[str(status)] = {
+            "description": REASONS[status],
+            "content": {"application/json": {"schema": _schema_of("Message")}},
+            "headers": wait if status in (429, 503) else {},
+        }
+    return responses
+
+
+_SECURITY_SCHEMES = {
+    "key": {"type": "apiKey", "in": "header", "name": "X-Key"},
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "key-by-basic": {"type": "http", "scheme": "basic", "description": "The key, as either."},
+    "log-in": {"type": "http", "scheme": "basic", "description": "Email address, password."},
+}
+
+
+def read_openapi(call: Call) -> dict[str, Any]:
+    """Read this document, which needs no key."""
+    # It is made of the routes, of what their handlers read, and of samples of answers.
+    context = call.context
+    routes = _routes_of(context.kinds)
+    del routes["projects/{provider}"]  # which OpenAPI takes for projects/{id}
+    operations = _Operations(context)
+    paths = dict[str, dict[str, Any]]()
+    for path, methods in routes.items():
+        paths[f"/v1/{path}"] = {
+            method.lower(): operations.describe(method, path, route)
+            for method, route in methods.items()
+        }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "releasetrack", "version": __version__, "description": _ABOUT},
+        "servers": [{"url": context.settings.base_url or root_of(call.environ) or "/"}],
+        "security": [{"key": []}, {"bearer": []}, {"key-by-basic": []}],
+        "paths": paths,
+        "components": {
+            "parameters": operations.parameters,
+            "requestBodies": operations.request_bodies,
+            "securitySchemes": _SECURITY_SCHEMES,
+            "schemas": _schemas_of(context),
+            "responses": _error_responses(),
+        },
+    }
+
+
+ROUTES |= {"openapi.json": {"GET": Route(read_openapi, {})}}
+
+
+# ---- authentication and rate limits
+
+
+class KeyOwner(NamedTuple):
+    """Names the key of a request, and whose it is."""
+
+    key_id: str
+    account_id: str
+
+
+def key_account(context: Context, environ: Mapping[str, Any]) -> KeyOwner:
+    """Returns the owner of a request's key. Raises Unauthorized; TooMany after many wrong keys."""
+    address = client_address(environ, context.settings.trusted_proxy)
+    keys = keys_given(environ)
+    for secret in keys:
+        stored = context.requests.answers.get(
+            secret_hash(secret), functools.partial(context.store.keys.by_secret, secret)
+        )
+        if not stored:
+            context.requests.visitors.forget(secret)
+            continue
+        key_id, account_id, networks = stored
+        is_for_all = {*read_networks([])} <= {*networks}
+        if in_networks(address, networks) or (is_for_all and not address):
+            context.store.keys.record_use(key_id)
+            context.requests.visitors.accept(secret, account_id)
+            return KeyOwner(key_id, account_id)
+        if not address:
+            raise Unauthorized(
+                "The key is not for all networks; yours is not known: see --trusted-proxy."
+            )
+    if keys:
+        take_cost(context, f"address {network_of(address)}", environ["REQUEST_METHOD"])
+    raise Unauthorized
+
+
+def _log_in_by_basic(context: Context, environ: Mapping[str, Any]) -> Account:
+    """Returns the account as log_in; with a second factor its six digits follow the password."""
+    address, password = basic_credentials(environ)
+    account = context.store.accounts.by_email(address)
+    code = password[-6:] if account and account.totp_secret else ""
+    client = client_address(environ, context.settings.trusted_proxy)
+    account = log_in(context, client, address, password.removesuffix(code) or password)
+    if account.totp_secret:
+        check_code(context, account, code)
+    return account
+
+
+# ---- paths
+def path_segments(environ: Mapping[str, Any]) -> list[str]:
+    """Returns the path's segments, split before they are decoded, so that %2F stays inside one.
+
+    Raises Invalid for a path that is not UTF-8, NotFound for one with a NUL.
+    """
+    coded = environ["releasetrack.path"].split("/")[1:]
+    try:
+        segments = [unquote(segment, errors="strict") for segment in coded]
+    except UnicodeDecodeError:
+        raise Invalid("The path must be UTF-8.") from None
+    if any("\0" in segment for segment in segments):
+        raise NotFound
+    return segments
+
+
+class PathMatch(NamedTuple):
+    """Says what a path leads to."""
+
+    routes: Mapping[str, Route]  # by method
+    arguments: Mapping[str, Any]  # of their handlers: what the path names
+
+
+def _find_project(call: Call, segments: Sequence[str]) -> tuple[Project, Sequence[str]]:
+    """Returns the project that segments begin with, and the segments behind it.
+
+    It is there by its id, or by a provider and a name. A name may contain slashes: where it ends depends on
+    what the account has: the longest name that it tracks counts. Raises NotFound.
+    """
+    provider = call.context.providers.get(segments[0])
+    if provider is None:
+        return or_404(call.store.projects.get(call.account_id, segments[0])), segments[1:]
+    ends = dict[str, int]()  # key of a project -> where its name ends
+    for end in range(2, len(segments) + 1):
+        with contextlib.suppress(Invalid):
+            _, key = name_at(provider, "/".join(segments[1:end]))
+            ends[key] = end
+    project, key = or_404(call.store.projects.by_names(call.account_id, provider.id, list(ends)))
+    return project, segments[ends[key] :]
+
+
+def _find_in_project(call: Call, segments: Sequence[str]) -> PathMatch:
+    """Returns what a path leads to whose ``segments`` follow "projects". Raises NotFound.
+
+    A version may contain slashes, as a name may; one that ends in "/note" wins over the note of another.
+    """
+    project, tail = _find_project(call, segments)
+    if len(tail) > 1 and tail[0] == "releases":
+        paths = {"/".join(tail[1:]): "releases/{version}"}
+        if tail[-1] == "note" and len(tail) > 2:
+            paths["/".join(tail[1:-1])] = "releases/{version}/note"
+        release = or_404(call.store.releases.get(project, list(paths)))
+        arguments = {"project": project, "version": release.version}
+        return PathMatch(PROJECT_ROUTES[paths[release.version]], arguments)
+    path = "/".join(quote(segment, safe="") for segment in tail)
+    return PathMatch(or_404(PROJECT_ROUTES.get(path)), {"project": project})
+
+
+def find_routes(call: Call) -> PathMatch:
+    """Returns what the path leads to. Raises NotFound."""
+    # Segments are quoted, so that no name with a slash is a route.
+    path = "/".join(quote(segment, safe="") for segment in call.segments)
+    if path in ROUTES:
+        return PathMatch(ROUTES[path], {})
+    match call.segments:
+        case ["tags", tag_id]:
+            return PathMatch(ROUTES["tags/{id}"], {"tag_id": tag_id})
+        case ["projects", provider] if provider in call.context.providers:
+            return PathMatch(ROUTES["projects/{provider}"], {"provider": provider})
+        case ["projects" | "project", *segments] if 1 <= len(segments) < 50:
+            return _find_in_project(call, segments)
+        case [_]:
+            routes = kind_routes(call.context.kinds).get(path)
+            return PathMatch(or_404(routes), {})
+    raise NotFound
+
+
+def _make_answer(call: Call, method: str) -> bytes:
+    """Returns the body of the answer. Raises ReleasetrackError."""
+    routes, arguments = find_routes(call)
+    if method not in routes:
+        allowed = {*routes, "HEAD"} if "GET" in routes else {*routes}
+        raise NotAllowed(", ".join(sorted(allowed)))
+    answer = routes[method].handler(call, **arguments)
+    body = compact_json(answer).encode("utf-8", "replace")
+    if method == "GET" and len(body) > ANSWER_LIMIT:
+        raise Invalid("The answer would be larger than 1 MiB; ask for each project by its id.")
+    return body
+
+
+def _handle(call: Call) -> bytes:
+    """Returns the body of the answer; to a GET from the cache where that has it. Raises ReleasetrackError."""
+    method = call.environ["REQUEST_METHOD"].replace("HEAD", "GET")
+    make = functools.partial(_make_answer, call, method)
+    if method != "GET" or call.segments[0] in ("updates", "summary"):  # a snooze ends in time
+        return make()
+    name = call.account_id, tuple(call.segments), call.environ.get("QUERY_STRING", "")
+    return call.context.requests.answers.get(name, make)
+
+
+def answer_api(context: Context) -> bytes:
+    """Answer the current request under /v1 with JSON. Only here does an error become a status."""
+    environ, response = bottle.request.environ, bottle.response
+    method = environ["REQUEST_METHOD"]
+    response.content_type = "application/json"
+    root = root_of(environ)
+    response.set_header("Link", f'<{root}/v1/openapi.json>; rel="service-desc"')  # RFC 8631
+    response.set_header("Cache-Control", "no-store")
+    response.set_header("X-Content-Type-Options", "nosniff")
+    segments = [""]
+    origin = environ.get("HTTP_ORIGIN", "")
+    if origin in context.settings.allow_origin:
+        response.headers.update({
+            "Access-Control-Allow-Origin": origin,
+            "Access-Control-Expose-Headers": "ETag",
+            "Vary": "Origin",
+        })
+        if method == "OPTIONS":  # allowed headers: https://fetch.spec.whatwg.org/
+            allowed = "X-Key, Authorization, Content-Type, If-None-Match"
+            response.headers["Access-Control-Allow-Headers"] = allowed
+            response.status = 204
+            return b""
+    try:
+        segments = path_segments(environ)[1:] or [""]
+        if segments == ["openapi.json"]:  # there is nothing secret in it
+            # Its answer depends on where we are mounted, and on nothing that is asked for.
+            return _handle(Call(context, "", segments, environ | {"QUERY_STRING": root}))
+        if segments == ["auth", "keys"]:  # no key opens them
+            account_id = _log_in_by_basic(context, environ).id
+            take_cost(context, f"account {account_id}", method)
+        else:
+            key_id, account_id = key_account(context, environ)
+            take_cost(context, f"key {key_id}", method, account_id)
+        return unless_known(environ, _handle(Call(context, account_id, segments, environ)))
+    except ReleasetrackError as error:
+        return error_response(error, segments[0])
+    except Exception:
+        log.exception("api: %s %s failed", method, "/".join(segments[:2]))
+        response.status = 500
+        return status_message(500)
 
 
 # == pages =====================================================================
@@ -29125,7 +29142,7 @@ def login_page(visit: Visit) -> Page:
         try:
             account = log_in(
                 visit.context,
-                visit.environ,
+                client_address(visit.environ, visit.settings.trusted_proxy),
                 form.text("email"),
                 form.typed("password"),
                 cookie=visit.cookie(_BROWSER),
@@ -34427,12 +34444,13 @@ class Command(Value):
 
 
 COMMANDS: dict[str, Command] = {}
+_Function = Callable[..., Any]  # of a command
 
 
-def command(*arguments: Argument, **texts: str) -> Callable[[Handler], Handler]:
+def command(*arguments: Argument, **texts: str) -> Callable[[_Function], _Function]:
     """Enter a command under the function's name, ``account_add`` as ``account add``."""
 
-    def enter(function: Handler) -> Handler:
+    def enter(function: _Function) -> _Function:
         name = function.__name__.rstrip("_").replace("_", " ")
         COMMANDS[name] = Command(function.__doc__ or "", function, arguments, **texts)
         return function

@@ -1033,7 +1033,7 @@ def world(tmp_path: pathlib.Path) -> Iterator[World]:
 
 # Beside settings and values, which all may use. More than a room's own kind of work needs is said why:
 # security belongs to whoever makes or hashes secrets (store, pages), judges addresses (fetching, courier, forms), signs
-# (notifications), throttles log-ins (api), makes HTML harmless (providers), or tries patterns in the sandbox (tracker, api).
+# (notifications), throttles log-ins (acts), makes HTML harmless (providers), or tries patterns in the sandbox (tracker, acts).
 MAY_USE: dict[str, set[str]] = {
     "settings": set(),
     "versions": set(),
@@ -1051,17 +1051,27 @@ MAY_USE: dict[str, set[str]] = {
     "notifications": {"security", "texts", "providers", "rules"},
     "courier": {"limits", "store", "workers", "fetching", "notifications", "rules"},
     "forms": {"versions", "store", "providers", "readers", "notifications", "rules"},
-    "api": {
+    "web": {"limits", "security"},
+    "acts": {
         "limits",
         "security",
         "store",
         "providers",
         "readers",
-        "forms",
-        "rules",
         "notifications",
-    },  # the last for the table of kinds
-    "transfer": {"providers", "readers", "rules", "forms", "api"},
+        "forms",
+        "web",
+    },
+    "transfer": {"providers", "readers", "rules", "forms", "acts"},
+    "api": {
+        "security",
+        "store",
+        "providers",
+        "notifications",  # for the table of kinds
+        "forms",
+        "acts",
+        "web",
+    },
     "pages": {
         "security",
         "texts",
@@ -1070,14 +1080,15 @@ MAY_USE: dict[str, set[str]] = {
         "rules",
         "notifications",
         "forms",
-        "api",
+        "web",
+        "acts",
         "transfer",
     },
     "service": set(),
-    "cli": set(),  # all above
+    "cli": set(),  # all above but api and pages
 }
 MAY_USE["service"] = set(MAY_USE) - {"service", "cli"}
-MAY_USE["cli"] = set(MAY_USE) - {"cli"}
+MAY_USE["cli"] = set(MAY_USE) - {"cli", "api", "pages"}
 
 EDGES = [
     ("api", "answer_api"),
