@@ -18817,7 +18817,7 @@ def _follows_any(version: str, own_parts: Iterable[VersionParts], rules: Version
 
 
 class _Judged(NamedTuple):
-    """What runs, as far as it says what is news."""
+    """Of what runs, this says what is news."""
 
     versions: set[str]  # that can be compared
     tags: set[str]  # that move, and have digests
@@ -19053,7 +19053,7 @@ _OSV_EXTRA_BATCHES = 200  # for further pages, and without queries that are wron
 
 
 class _OsvPage(NamedTuple):
-    """A page of what matches a query."""
+    """What matches a query comes in pages."""
 
     query: OsvQuery
     token: str  # "" of the first
@@ -19256,9 +19256,12 @@ def _fixed_of_group(
     return list(itertools.chain.from_iterable(fixed))
 
 
-def _rank_of_flaw_id(id_: str) -> tuple[bool, bool, str]:
+def _flaw_id_order(id_: str) -> tuple[int, str]:
     """Returns what sorts the ids of a flaw: the CVE's, then GitHub's, then others."""
-    return not id_.startswith("CVE-"), not id_.startswith("GHSA-"), id_
+    for rank, prefix in enumerate(("CVE-", "GHSA-")):
+        if id_.startswith(prefix):
+            return rank, id_
+    return 2, id_
 
 
 class _Flaw(NamedTuple):
@@ -19318,7 +19321,7 @@ def advisories_of(
 def _advisory_of(
     flaw: _Flaw, *, is_certain: bool, is_ended: bool | None, fixed_in: str
 ) -> Advisory:
-    names = sorted(flaw.ids, key=_rank_of_flaw_id)
+    names = sorted(flaw.ids, key=_flaw_id_order)
     titles = [record["title"] for record in flaw.records if record["title"]]
     doubt = ""
     if not is_certain:
@@ -19342,7 +19345,7 @@ def first_records(matches: Mapping[OsvQuery, Mapping[str, str]], query: OsvQuery
 
 
 class OsvAnswers(NamedTuple):
-    """What OSV answered in a round."""
+    """OSV answered this in a round."""
 
     matches: Mapping[OsvQuery, Mapping[str, str]]  # the ids of records, and when they were modified
     records: Mapping[str, Any]  # those that were read, by id
@@ -19386,7 +19389,7 @@ def without_advice(installation: Installation) -> Installation:
 
 
 class InstallationQueries(NamedTuple):
-    """What to ask OSV about an installation, the answer that is surest first."""
+    """OSV is asked this about an installation; the answer that is surest comes first."""
 
     own: list[OsvQuery]  # about what runs
     newest: list[OsvQuery]  # about the newest version that follows it
@@ -19521,7 +19524,7 @@ _ALERTED_LIMIT = INSTALLED_LIMIT * (ADVISORY_LIMIT + 1)
 
 
 class Alerts(NamedTuple):
-    """What a project's accounts are notified of: flaws, and ends of life."""
+    """A project's accounts are notified of this: flaws, and ends of life."""
 
     lines: list[str]
     flaws: dict[str, str]  # those in the lines, by id, and the version that has each
@@ -19710,7 +19713,8 @@ def put_off_until(delivery: Delivery, now: float, *, is_urgent: bool) -> float |
     So something may be due in them that waited for its destination. What was due within them is
     urgent, or is sent again by hand.
     """
-    account, due_at = delivery.account, delivery.next_attempt_at
+    account = delivery.account
+    due_at = delivery.next_attempt_at
     if is_urgent or delivery.destination.kind == "webhook":
         return None
     until = after_quiet_hours(now, account)
@@ -19763,18 +19767,10 @@ def recipients_of(
     others.
     """
     project = subscriber.project
+    account = subscriber.account
     is_possible = {"email": bool(settings.smtp_url), "webhook": release is not None}
     schedules = {"email": project.email_notification}
-    facts = DueFacts(now, "", is_gathered=is_gathered)
-    if release:
-        facts = facts._replace(
-            is_urgent=bool(release.cve),
-            hold_days=project.hold_days,
-            waits_for_image=subscriber.has_image,
-        )
-    is_known = isinstance(release, News) and release.change != NEW
-    if release and release.date and not is_known:
-        facts = facts._replace(released_at=instant_of(release.date))
+    facts = _facts_of(subscriber, release, now)._replace(is_gathered=is_gathered)
     recipients = dict[str, Recipient]()  # by mail address, else by destination
     for destination in subscriber.destinations:
         kind = destination.kind
@@ -19783,14 +19779,32 @@ def recipients_of(
             continue
         address = destination.id
         if kind == "email":  # of which an address gets one
-            address = (destination.settings.get("to") or subscriber.account.email).lower()
+            address = (destination.settings.get("to") or account.email).lower()
         if address not in recipients:
             schedule = schedules.get(kind, destination.schedule)
             own_facts = facts._replace(kind=kind, schedule=schedule)
-            recipients[address] = _recipient(destination, subscriber.account, settings, own_facts)
+            recipients[address] = _recipient(destination, account, settings, own_facts)
     waits_at = release.waits_at if isinstance(release, News) else ()
     return tuple(
         recipient for recipient in recipients.values() if recipient.destination_id not in waits_at
+    )
+
+
+def _facts_of(subscriber: Subscriber, release: Release | None, now: float) -> DueFacts:
+    """Returns what decides when an event is due, but for what is of its destination."""
+    if release is None:
+        return DueFacts(now, "")
+    released_at = math.inf
+    is_known = isinstance(release, News) and release.change != NEW
+    if release.date and not is_known:
+        released_at = instant_of(release.date)
+    return DueFacts(
+        now,
+        "",
+        is_urgent=bool(release.cve),
+        hold_days=subscriber.project.hold_days,
+        released_at=released_at,
+        waits_for_image=subscriber.has_image,
     )
 
 
@@ -20406,7 +20420,7 @@ def _cycles_in(document: Any) -> list[Cycle]:
 
 
 class _Advice(NamedTuple):
-    """What a round found out."""
+    """This is what a round found out."""
 
     answers: OsvAnswers
     cycles: Mapping[str, Sequence[Any]]  # by project id, as of ``end_of_life``
@@ -20488,7 +20502,7 @@ class Advisor:
         return list(itertools.chain.from_iterable(queries for _, queries in due))
 
     def _is_due(self, installation: Installation) -> bool:
-        """Whether to ask about an installation: once a day, and when a flaw may end with a new version.
+        """Whether to ask about an installation now: once a day, and when a new version may end a flaw.
 
         Whether an update ends a flaw can stay unknown after OSV has answered, as where the newest version
         has more records than are read. That alone is no reason to ask again.
@@ -20668,7 +20682,7 @@ class Advisor:
 
 
 class _Conversation:
-    """What one check asks, within its time, and what is left of the quota then."""
+    """One check asks within its time, and learns what is left of the quota."""
 
     def __init__(self, fetcher: Fetcher, source: Source, large: LargeTurn) -> None:
         self._fetcher = fetcher
@@ -20828,17 +20842,34 @@ def _lacks_labels(source: Source, provider: Provider) -> bool:
 
 
 class _SourceReading(NamedTuple):
-    """What a check of a source begins with."""
+    """A check reads a source by this."""
 
     source: Source
     provider: Provider
+    ask: Callable[[Request], Answer]
     read_known: Callable[[], Mapping[str, Release]]  # reads the store at its first call
     installed: Collection[str]  # the tags of an image that run somewhere
     kinds: TagKinds  # that are read
+    memory: dict[str, str]  # what the dialect keeps between checks; changed
+
+    def listing(self, token: str | None, etag: str | None) -> Listing | None:
+        """Returns what the provider lists; None where the cache validator still holds."""
+        return releases_of(
+            self.provider,
+            self.source.name,
+            self.ask,
+            token,
+            read_known=self.read_known,
+            etag_url=self.source.etag_url,
+            etag=etag,
+            memory=self.memory,
+            installed=self.installed,
+            asked_last=self.source.asked_last,
+        )
 
 
 class _CheckNews(NamedTuple):
-    """What is news to listeners and to whoever asked for a check."""
+    """A check has events for listeners, and news for whoever asked for it."""
 
     events: list[Event]
     news: list[News]
@@ -21109,8 +21140,8 @@ class Tracker(Worker):
         if provider is None:
             raise ProviderError(unknown_provider(source.provider))
         conversation = _Conversation(self.fetcher, source, large)
-        reading = self._begin_reading(source, provider)
-        listing = self._list(reading, conversation)
+        reading = self._begin_reading(source, provider, conversation)
+        listing = self._list(reading)
         interval = self._interval_of(source) * (1 + self._jitter() / 10)
         result = CheckResult(
             self._clock() + interval, source.etag_url, source.etag, conversation.quota_left
@@ -21133,18 +21164,29 @@ class Tracker(Worker):
             result = self._with_notes_chosen(source, provider, conversation, result)
         return self._decide(source, provider, listing, news=news, result=result)
 
-    def _begin_reading(self, source: Source, provider: Provider) -> _SourceReading:
+    def _begin_reading(
+        self, source: Source, provider: Provider, conversation: _Conversation
+    ) -> _SourceReading:
         # Known releases are read when they are needed: where nothing has changed that is rare, and a check
         # takes half the CPU time.
         read_known = functools.cache(lambda: self.store.releases.known(source.id))
-        if not provider.dialect.has_images:
-            return _SourceReading(source, provider, read_known, (), ALL_KINDS)
-        installed = self._installed_tags(source)
-        kinds = TagKinds.of(installed, source.tag_kinds)
-        # Where no check has stored the kinds, as before an upgrade, what is known tells them.
-        if kinds.before is None and source.succeeded_at is not None:
-            kinds = kinds.after(read_known())
-        return _SourceReading(source, provider, read_known, installed, kinds)
+        installed = set[str]()
+        kinds = ALL_KINDS
+        if provider.dialect.has_images:
+            installed = self._installed_tags(source)
+            kinds = TagKinds.of(installed, source.tag_kinds)
+            # Where no check has stored the kinds, as before an upgrade, what is known tells them.
+            if kinds.before is None and source.succeeded_at is not None:
+                kinds = kinds.after(read_known())
+        return _SourceReading(
+            source=source,
+            provider=provider,
+            ask=conversation.ask,
+            read_known=read_known,
+            installed=installed,
+            kinds=kinds,
+            memory=self._dialect_memory.pop(source.id, {}),
+        )
 
     def _installed_tags(self, image: Source) -> set[str]:
         """Returns the tags of an image that run somewhere."""
@@ -21159,30 +21201,18 @@ class Tracker(Worker):
             return ""
         return timestamp(self.store.projects.first_added(source.id))
 
-    def _list(self, reading: _SourceReading, conversation: _Conversation) -> Listing | None:
+    def _list(self, reading: _SourceReading) -> Listing | None:
         """Returns what the provider lists; None where nothing has changed."""
         source = reading.source
         provider = reading.provider
-        memory = self._dialect_memory.pop(source.id, {})
         etag = None if self._ignores_validator(reading) else source.etag
-
-        def read(token: str | None) -> Listing | None:
-            return releases_of(
-                provider,
-                source.name,
-                conversation.ask,
-                token,
-                read_known=reading.read_known,
-                etag_url=source.etag_url,
-                etag=etag,
-                memory=memory,
-                installed=reading.installed,
-                asked_last=source.asked_last,
-            )
-
-        listing = self._listed(provider, provider_token(self._settings, provider), read)
-        if memory:
-            self._dialect_memory[source.id] = memory
+        listing = self._listed(
+            provider,
+            provider_token(self._settings, provider),
+            lambda token: reading.listing(token, etag),
+        )
+        if reading.memory:
+            self._dialect_memory[source.id] = reading.memory
         if listing and not listing.releases and had_releases(reading.read_known(), reading.kinds):
             raise ProviderError(f"{provider.title} lists no releases of {source.name} now")
         return listing
@@ -21353,7 +21383,10 @@ class Tracker(Worker):
 
     @staticmethod
     def _is_kept(source: Source, release: News, heard: Collection[str]) -> bool:
-        """Whether a release is news to whoever tracks its source, as what is heard by a project is."""
+        """Whether a release is news to whoever asked for the check.
+
+        A fix, and what a first check finds, is that only where it is news for a project.
+        """
         must_be_heard = release.change == FIX or source.succeeded_at is None
         return not must_be_heard or release.version in heard
 
@@ -21515,7 +21548,7 @@ class Tracker(Worker):
 
 
 class Item(Value):
-    """What a message says about one event, as plain text; each kind escapes it by its own rules."""
+    """An item says in plain text what one event is about; each kind escapes it by its own rules."""
 
     provider: str
     project: str
@@ -21569,7 +21602,7 @@ def _web_address(text: str) -> str:
 
 
 class _Marks(NamedTuple):
-    """What distinguishes a release, security fixes first."""
+    """Marks distinguish a release, security fixes first."""
 
     short: tuple[str, ...]  # for titles
     line: Line  # the same at length
@@ -21670,6 +21703,9 @@ def changes_in_notes(messages: Iterable[str]) -> list[list[Line]]:
     return changes
 
 
+_SHORT_TEXT = 30  # characters; what is as short may stand in several notes by chance
+
+
 def _changes_in_note(message: str, known: set[str]) -> tuple[list[Line], set[str]]:
     """Returns ``(the lines of a note that say what is not known, all its texts)``."""
     lines = list[Line]()  # from the last one
@@ -21680,17 +21716,22 @@ def _changes_in_note(message: str, known: set[str]) -> tuple[list[Line], set[str
         if _BOT_LINE.search(text):
             bot_changes += 1
         elif text and not _DROPPED_LINE.fullmatch(text):
-            is_heading = line.kind == "heading"
-            if not is_heading:
+            if line.kind != "heading":
                 texts.add(text)
-            is_known = line.kind != "code" and len(text) > 30 and text in known
-            is_bare_heading = is_heading and (not lines or lines[-1].kind == "heading")
-            if not is_known and not is_bare_heading:
+            line_below = lines[-1] if lines else None
+            if not _says_nothing_new(line, text, line_below, known):
                 lines.append(line._replace(runs=_plain_runs(line)))
     lines = lines[::-1] if texts - known else []
     if bot_changes:
         lines.append(Line("item", [Run(pluralize(bot_changes, "dependency update"))]))
     return lines, texts
+
+
+def _says_nothing_new(line: Line, text: str, line_below: Line | None, known: set[str]) -> bool:
+    """Whether a line is known, or a heading above no text of its own; short texts are never known."""
+    if line.kind == "heading" and (line_below is None or line_below.kind == "heading"):
+        return True
+    return line.kind != "code" and len(text) > _SHORT_TEXT and text in known
 
 
 def item_of(delivery: Delivery, base_url: str = "", *, is_alone: bool = True) -> Item:
@@ -21801,7 +21842,7 @@ def _with_own_lines(lines: Sequence[Line], body: Mapping[str, Any]) -> list[Line
 
 
 def _topic_of(delivery: Delivery) -> str:
-    """What a delivery is about, as the title of a digest counts it."""
+    """Returns what a delivery is about, as the title of a digest counts it."""
     if delivery.kind == "release":
         return "release"
     topic = delivery.body.get("topic", "")
@@ -21809,7 +21850,7 @@ def _topic_of(delivery: Delivery) -> str:
 
 
 class Message(Value):
-    """What is sent at once: a delivery, or a digest of several."""
+    """A message is what is sent at once: a delivery, or a digest of several."""
 
     batch: Sequence[Delivery]
     service: Settings
@@ -21877,7 +21918,7 @@ class Message(Value):
 
     @property
     def link_words(self) -> str:
-        """What the link of a digest is called."""
+        """These words stand on the link of a digest."""
         has_release = any(delivery.kind == "release" for delivery in self.batch)
         return "See all releases" if has_release else "See all"
 
@@ -21897,7 +21938,10 @@ def shortened(text: str, room: int) -> str:
     return cut.rstrip() + "…" if cut.strip() else ""
 
 
-_PUSH_NOTE, _CHAT_NOTE, _MAIL_NOTE = 300, 700, 4000  # characters of a note that people see
+# Characters of a note that people see.
+_PUSH_NOTE = 300
+_CHAT_NOTE = 700
+_MAIL_NOTE = 4000
 
 
 class Markup(Value):
@@ -22000,7 +22044,7 @@ _BETWEEN = 2  # characters that stand between two items
 
 
 class Room(NamedTuple):
-    """What a service shows of a message, as it counts: in all, of one item, and how many items."""
+    """A service has room for so much of a message, as it counts: in all, of one item, and how many items."""
 
     limit: int
     each: int = sys.maxsize
@@ -22008,7 +22052,7 @@ class Room(NamedTuple):
 
 
 class _Short(NamedTuple, Generic[_Block]):
-    """An item in its short size."""
+    """An item has a short size, which is its heading."""
 
     item: Item
     block: _Block
@@ -22228,7 +22272,8 @@ _PLAIN = Markup(
 
 def template_values(body: Mapping[str, Any], url: str) -> dict[str, str]:
     """Returns the variables of templates, from the standard body of an event."""
-    note, account = body.get("note", {}), body.get("account", {})
+    note = body.get("note", {})
+    account = body.get("account", {})
     values = {
         name: body.get(name, "")
         for name in ("provider", "project", "version", "time", "project_note")
@@ -23035,7 +23080,7 @@ def _format_exchange(
 
 
 class Transcript(NamedTuple):
-    """The beginnings of what was sent and answered, as people read them, without secrets."""
+    """A transcript has the beginnings of what was sent and answered, as people read them, without secrets."""
 
     sent: str
     answered: str
@@ -23100,7 +23145,7 @@ def seconds_since_boot() -> float:
 
 
 class Posted(NamedTuple):
-    """How sending a message went; secrets are masked."""
+    """A message was posted, and this came of it; secrets are masked."""
 
     transcript: Transcript
     answer: Answer | None  # as it came, with its secrets
