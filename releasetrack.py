@@ -16552,55 +16552,9 @@ _BASE_IMAGE = re.compile(
     r"(?:[ _-](?:base|container|leap|linux|micro|minimal|slim|stream[0-9]*|toolbox|tumbleweed))*"
 )
 _OCI_LABEL = "org.opencontainers.image."
-
-
-def _own_labels(name: str, labels: Mapping[str, Any]) -> dict[str, Any]:
-    """An image's labels without those that its base has left there, as far as these say whose they are."""
-    last = name.rpartition("/")[2].lower()
-
-    def names_base(label: str) -> bool:
-        text = pick(str, labels, label)[:NAME_LIMIT].lower()
-        base = _BASE_IMAGE.fullmatch(text)
-        if not base or last in text:
-            return False
-        return (base["any"] or base["whole"]) not in last
-
-    base = pick(str, labels, f"{_OCI_LABEL}ref.name")
-    if re.fullmatch("[a-z]+", base) and base != last:  # such as "ubuntu"
-        return {}
-    own = dict(labels)
-    if names_base("name") or names_base("com.redhat.component"):
-        own.pop("version", None)
-    if names_base(f"{_OCI_LABEL}title"):
-        own = {key: value for key, value in own.items() if not key.startswith(_OCI_LABEL)}
-    return own
-
-
-def _labels_of(name: str, image: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, str]:
-    """The version and the source that an image names: by its labels, or its container's where it is not
-    known, unless those are its base's, by its manifest's, or by the variable that an official image sets.
-    https://github.com/opencontainers/image-spec/blob/main/annotations.md"""
-    labels = pick(dict, image, "Config", "Labels") if image else pick(dict, container, "Labels")
-    own, last = _own_labels(name, labels), name.rpartition("/")[2]
-    annotations = pick(dict, container, "ImageManifestDescriptor", "annotations")
-    versions = [
-        *_texts(own, f"{_OCI_LABEL}version", "org.label-schema.version", "version"),
-        *_texts(annotations, f"{_OCI_LABEL}version", "org.label-schema.version", "version"),
-    ]
-    if re.fullmatch(r"(?:docker\.io/)?(?:library/)?[\w-]+", name):  # an official image
-        variable = {"postgres": "PG"}.get(last, last.upper().replace("-", "_")) + "_VERSION="
-        for setting in pick(list, image, "Config", "Env"):
-            if isinstance(setting, str) and setting.startswith(variable):
-                versions.append(setting[len(variable) :].partition("-")[0])
-    of_image = own if image else {}  # a container's a user may have set
-    sources = [
-        pick(str, about, key) for key in REPOSITORY_LABELS for about in (annotations, of_image)
-    ]
-    is_version = re.compile("[A-Za-z-]{0,20}[0-9]").match
-    return {
-        "label": next(filter(is_version, versions), ""),
-        "source": next(filter(None, sources), ""),
-    }
+_VERSION_LABELS = (f"{_OCI_LABEL}version", "org.label-schema.version", "version")
+_BEGIN_OF_VERSION = re.compile("[A-Za-z-]{0,20}[0-9]")
+_DIGEST_LIMIT = 5  # of one image
 
 
 def _familiar_name(name: str) -> str:
@@ -16608,70 +16562,163 @@ def _familiar_name(name: str) -> str:
     return re.sub(r"^(?:(?:index\.)?docker\.io/)?(?:library/)?", "", name)
 
 
+def _names_base(text: str, last: str) -> bool:
+    """Whether a label's text is what a base image calls itself, and not the image whose name ends in ``last``."""
+    text = text[:NAME_LIMIT].lower()
+    base = _BASE_IMAGE.fullmatch(text)
+    if not base or last in text:
+        return False
+    return (base["any"] or base["whole"]) not in last
+
+
+def _own_labels(name: str, labels: Mapping[str, Any]) -> dict[str, Any]:
+    """An image's labels without those that its base has left there, as far as these say whose they are."""
+    last = name.rpartition("/")[2].lower()
+    label, component, title, base = _texts(
+        labels, "name", "com.redhat.component", f"{_OCI_LABEL}title", f"{_OCI_LABEL}ref.name"
+    )
+    if re.fullmatch("[a-z]+", base) and base != last:  # such as "ubuntu"
+        return {}
+    own = dict(labels)
+    if _names_base(label, last) or _names_base(component, last):
+        own.pop("version", None)
+    if _names_base(title, last):
+        own = {key: value for key, value in own.items() if not key.startswith(_OCI_LABEL)}
+    return own
+
+
+# Official images whose variable for their version begins with another word than their name.
+_VERSION_VARIABLES = {"postgres": "PG"}
+
+
+def _versions_of_variables(name: str, image: Mapping[str, Any]) -> Iterator[str]:
+    """The versions in the variable that an official image sets, such as REDIS_VERSION=7.2.4."""
+    if not re.fullmatch(r"(?:docker\.io/)?(?:library/)?[\w-]+", name):
+        return
+    last = name.rpartition("/")[2]
+    word = _VERSION_VARIABLES.get(last, last.upper().replace("-", "_"))
+    for setting in pick(list, image, "Config", "Env"):
+        if isinstance(setting, str) and setting.startswith(f"{word}_VERSION="):
+            yield setting.partition("=")[2].partition("-")[0]
+
+
+def _labels_of(name: str, image: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, str]:
+    """The fields of Pin for the version and the source that an image names.
+
+    By its labels, or its container's where it is not known, unless those are its base's; by its manifest's, or
+    by a variable. https://github.com/opencontainers/image-spec/blob/main/annotations.md
+    """
+    labels = pick(dict, image, "Config", "Labels") if image else pick(dict, container, "Labels")
+    own = _own_labels(name, labels)
+    annotations = pick(dict, container, "ImageManifestDescriptor", "annotations")
+    versions = [
+        *_texts(own, *_VERSION_LABELS),
+        *_texts(annotations, *_VERSION_LABELS),
+        *_versions_of_variables(name, image),
+    ]
+    sources = list[str]()
+    for label in REPOSITORY_LABELS:
+        sources.append(pick(str, annotations, label))
+        if image:  # a container's a user may have set
+            sources.append(pick(str, own, label))
+    return {
+        "label": next(filter(_BEGIN_OF_VERSION.match, versions), ""),
+        "source": next(filter(None, sources), ""),
+    }
+
+
+def _names_of_image(image: Mapping[str, Any]) -> list[str]:
+    """What an engine calls an image: its tags, then its names with digests."""
+    names = [*pick(list, image, "RepoTags"), *pick(list, image, "RepoDigests")]
+    return [name for name in names if isinstance(name, str)]
+
+
+def _digests_of_image(image: Mapping[str, Any], name: str) -> list[str]:
+    """The digests that an image has under a name."""
+    digests = []
+    for text in pick(list, image, "RepoDigests"):
+        other_name, _, digest = pick(str, text).partition("@")
+        if _familiar_name(other_name) == _familiar_name(name):
+            digests.append(digest)
+    return digests
+
+
+def _is_built_here(pin: Pin, image: Mapping[str, Any]) -> bool:
+    """Whether an image was never pulled. An engine that does not know its image cannot tell."""
+    service = pick(str, image, "Config", "Labels", "com.docker.compose.service")
+    is_of_compose = bool(service) and "/" not in pin.name
+    has_digest = any(isinstance(text, str) for text in pick(list, image, "RepoDigests"))
+    return is_of_compose or (bool(image) and not has_digest)
+
+
 def _container_pin(container: Mapping[str, Any], image: Mapping[str, Any]) -> Pin | None:
     """What a container runs, by what the engine says of it and of its image; None of a pod's own."""
-    labels, reference = pick(dict, container, "Labels"), pick(str, container, "Image")
-    digests = [
-        one.partition("@") for one in pick(list, image, "RepoDigests") if isinstance(one, str)
-    ]
+    labels = pick(dict, container, "Labels")
+    reference = pick(str, container, "Image")
     if not reference or pick(str, labels, "com.docker.compose.oneoff") == "True":
         return None
     name = pick(str, (pick(list, container, "Names") or [""])[0]).lstrip("/")
     if re.fullmatch(r"(?:sha256:)?[0-9a-f]{12,64}", reference):  # its tag went to another image
-        tags = [tag for tag in pick(list, image, "RepoTags") if isinstance(tag, str)]
-        names = [*tags, *map("".join, digests)]
+        names = _names_of_image(image)
         if not names:
             reason = "its image has neither a tag nor a digest"
             return Pin(reference[:19], service=name, reason=reason)
         reference = names[0]
-    pin = _image_pin(
-        reference[:NAME_LIMIT].replace("$", ""),
-        {},
-        pick(str, labels, "com.docker.compose.service") or name,
-    )
-
-    familiar = _familiar_name(pin.name)
-    own_digests = [digest for name, _, digest in digests if _familiar_name(name) == familiar]
-    found = sorted({pin.digest, *own_digests} - {""})
-    of_compose = (
-        pick(str, image, "Config", "Labels", "com.docker.compose.service") and "/" not in pin.name
-    )
-    if pin.reason or (image and not digests) or of_compose:  # it was never pulled
+    service = pick(str, labels, "com.docker.compose.service") or name
+    pin = _image_pin(reference[:NAME_LIMIT].replace("$", ""), {}, service)
+    if pin.reason or _is_built_here(pin, image):
         return dataclasses.replace(pin, provider="", reason=pin.reason or _BUILT_HERE)
-    pin = dataclasses.replace(pin, **_labels_of(pin.name, image, container))  # type: ignore[arg-type]
+    digests = sorted({pin.digest, *_digests_of_image(image, pin.name)} - {""})
     # The maker of the image does not decide. Where it is not known, which labels are theirs is neither.
-    of_image = pick(dict, image, "Config", "Labels") if image else labels
-    own_labels = {name: value for name, value in labels.items() if of_image.get(name) != value}
+    image_labels = pick(dict, image, "Config", "Labels") if image else labels
+    own_labels = {key: value for key, value in labels.items() if image_labels.get(key) != value}
     return dataclasses.replace(
         pin,
+        **_labels_of(pin.name, image, container),  # type: ignore[arg-type]
         version=pin.version or ("" if pin.digest else "latest"),
-        digest=" ".join(found[:5]),
+        digest=" ".join(digests[:_DIGEST_LIMIT]),
         options=_label_options(own_labels),
     )
 
 
-def pins_of_containers(ask: Callable[[str], Answer]) -> Iterator[Pin | None]:
-    """What each container of an engine runs, by GET requests alone, whose paths ``ask`` is given.
-    https://docs.docker.com/reference/api/engine/  Raises ValueError, and what ``ask`` raises."""
+_SHOWS_ANNOTATIONS = (1, 48)  # the version of the engines' API that does so first
+
+
+def _api_of(ask: Callable[[str], Answer]) -> str:
+    """The path of an engine's API, such as ``/v1.48``. Raises ValueError, and what ``ask`` raises."""
     ping = ask("/_ping")
-    match = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})", ping.headers.get("api-version", ""))
+    version = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})", ping.headers.get("api-version", ""))
     if ping.status == 403:
         raise ValueError("it does not allow GET /_ping; a socket proxy needs PING=1")
-    if ping.status != 200 or not match:
+    if ping.status != 200 or not version:
         raise ValueError(f"it answered status {ping.status}, not as Docker or Podman do")
-    shows_annotations = 1, 48  # the first that does; or an older engine's own
-    api = "/v{}.{}".format(*min(shows_annotations, (int(match[1]), int(match[2]))))
-    listed, images = ask(f"{api}/containers/json?all=1"), dict[str, dict[str, Any]]()
-    if listed.status == 403:
+    newest = int(version[1]), int(version[2])
+    return "/v{}.{}".format(*min(_SHOWS_ANNOTATIONS, newest))
+
+
+def _containers_listed(ask: Callable[[str], Answer], api: str) -> list[Any]:
+    """The containers of an engine. Raises ValueError, and what ``ask`` raises."""
+    answer = ask(f"{api}/containers/json?all=1")
+    if answer.status == 403:
         raise ValueError(
             "it does not allow GET /containers; a socket proxy needs CONTAINERS=1 and IMAGES=1"
         )
-    containers = listed.json() if listed.status == 200 else None
+    containers = answer.json() if answer.status == 200 else None
     if not isinstance(containers, list):
         raise ValueError(
-            f"it answered status {listed.status} and no list of containers; is it Docker or Podman?"
+            f"it answered status {answer.status} and no list of containers; is it Docker or Podman?"
         )
-    for container in containers[:_CONTAINER_LIMIT]:
+    return containers[:_CONTAINER_LIMIT]
+
+
+def pins_of_containers(ask: Callable[[str], Answer]) -> Iterator[Pin | None]:
+    """What each container of an engine runs, by GET requests alone, whose paths ``ask`` is given.
+
+    https://docs.docker.com/reference/api/engine/  Raises ValueError, and what ``ask`` raises.
+    """
+    api = _api_of(ask)
+    images = dict[str, dict[str, Any]]()
+    for container in _containers_listed(ask, api):
         id_ = pick(str, container, "ImageID")
         if pick(str, container, "State") in ("created", "exited", "dead", "removing"):
             continue
@@ -16719,8 +16766,10 @@ class Printed(NamedTuple):
 
 
 def _with_digest(reference: str, identity: str) -> str:
-    """An image's reference with the digest of ``identity``, such as name@sha256:..., if that is of the same
-    name: what a runtime calls an image may be of a mirror, or its own number."""
+    """An image's reference with the digest of ``identity``, such as name@sha256:..., if its name is the same.
+
+    What a runtime calls an image may be of a mirror, or its own number.
+    """
     parts = _IMAGE_PARTS.fullmatch(reference)
     name, _, digest = identity.rpartition("://")[2].partition("@")
     if not parts or parts[3] or not re.fullmatch("sha256:[0-9a-f]{64}", digest):
@@ -16730,12 +16779,25 @@ def _with_digest(reference: str, identity: str) -> str:
 
 
 def _container_named(
-    reference: str, name: str, labels: Any, image: Mapping[str, Any] = {}, **about: Any
+    reference: str,
+    name: str,
+    labels: Any,
+    *,
+    image: Mapping[str, Any] = {},
+    manifest: Any = None,
 ) -> Pin | None:
-    """What a container runs, as _container_pin; one whose image has no name is named."""
-    container = {"Image": reference, "Names": [name], "Labels": labels, **about}
+    """What a container runs, as _container_pin; one whose image has no name is named.
+
+    ``manifest``: what the engine says of the image's.
+    """
     if re.fullmatch(r"(?:sha256:)?[0-9a-f]{12,64}|", reference) and not image:
         return Pin(name or reference or "?", reason=_NAMELESS)
+    container = {
+        "Image": reference,
+        "Names": [name],
+        "Labels": labels,
+        "ImageManifestDescriptor": manifest,
+    }
     return _container_pin(container, image)
 
 
@@ -16745,21 +16807,28 @@ def _is_of_ps(about: dict[str, Any]) -> bool:
     return has_name and has_image and bool("".join(_texts(about, "State", "Status")))
 
 
+def _labels_of_ps(labels: Any) -> Any:
+    """The labels of a container as a map; some commands print them as one text."""
+    if not isinstance(labels, str):
+        return labels
+    pairs = re.split(r",(?=[\w./-]+=)", labels)  # a comma may stand in a value
+    return dict(pair.partition("=")[::2] for pair in pairs)
+
+
 def _pins_of_ps(objects: Objects) -> Iterator[Pin | None]:
-    """Of ``ps`` of Docker, Podman and nerdctl, and of ``docker compose ps``, with ``--format json``:
-    https://docs.docker.com/reference/cli/docker/container/ls/#format  Older ones of compose name no image."""
+    """Of ``ps`` of Docker, Podman and nerdctl, and of ``docker compose ps``, with ``--format json``.
+
+    https://docs.docker.com/reference/cli/docker/container/ls/#format  Older ones of compose name no image.
+    """
     for about in objects:
         state, status, service = _texts(about, "State", "Status", "Service")
-        runs = state.lower() in _RUNS if state else status.startswith("Up")
-        if not runs or about.get("IsInfra") is True:  # a pod's own container
+        is_running = state.lower() in _RUNS if state else status.startswith("Up")
+        if not is_running or about.get("IsInfra") is True:  # a pod's own container
             continue
         names = about.get("Names", about.get("Name"))
         first_name = names[0] if isinstance(names, list) and names else names
         container_name = first_name if isinstance(first_name, str) else ""
-        labels = about.get("Labels")
-        if isinstance(labels, str):  # a comma may stand in a value
-            pairs = re.split(r",(?=[\w./-]+=)", labels)
-            labels = dict(pair.partition("=")[::2] for pair in pairs)
+        labels = _labels_of_ps(about.get("Labels"))
         yield _container_named(pick(str, about, "Image"), service or container_name, labels)
 
 
@@ -16769,8 +16838,10 @@ def _is_of_inspect(about: dict[str, Any]) -> bool:
 
 
 def _pins_of_inspect(objects: Objects) -> Iterator[Pin | None]:
-    """Of ``inspect`` of Docker and Podman: running containers, with what is said of their images beside
-    them, and images that none of them runs."""
+    """Of ``inspect`` of Docker and Podman: running containers, and images that none of them runs.
+
+    What is said of the containers' images stands beside them.
+    """
     images = {
         pick(str, about, "Id").removeprefix("sha256:"): about
         for about in objects
@@ -16790,8 +16861,8 @@ def _pins_of_inspect(objects: Objects) -> Iterator[Pin | None]:
             _with_digest(reference, f"{name}@{digest}"),
             pick(str, about, "Name").lstrip("/"),
             pick(dict, about, "Config", "Labels"),
-            images.get(id_, {}),
-            ImageManifestDescriptor=about.get("ImageManifestDescriptor"),
+            image=images.get(id_, {}),
+            manifest=about.get("ImageManifestDescriptor"),
         )
     for id_, image in images.items():
         tags = [tag for tag in pick(list, image, "RepoTags") if isinstance(tag, str)]
@@ -16818,23 +16889,25 @@ def _pins_of_kubernetes(objects: Objects) -> Iterator[Pin | None]:
 
 
 def _pins_of_pod(pod: dict[str, Any]) -> Iterator[Pin | None]:
-    """https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/  A container that has
-    not started has no image's id; one that began the pod has ended."""
-    statuses = {
-        pick(str, status, "name"): status
-        for kind in ("containerStatuses", "initContainerStatuses")
-        for status in pick(list, pod, "status", kind)
-    }
+    """What a pod runs; a container that has not started has no image's id, and one that began the pod has ended.
+
+    https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/
+    """
+    statuses = dict[str, Any]()
+    for kind in ("containerStatuses", "initContainerStatuses"):
+        for status in pick(list, pod, "status", kind):
+            statuses[pick(str, status, "name")] = status
     namespace = pick(str, pod, "metadata", "namespace")
     for kind in ("containers", "initContainers"):
         for container in pick(list, pod, "spec", kind):
             name, image = _texts(container, "name", "image")
             status = statuses.get(name)
             identity = pick(str, status, "imageID")
+            has_started = bool(identity) or not statuses
             has_ended = kind == "containers" and pick(dict, status, "state", "terminated")
-            if image and not has_ended and (identity or not statuses):
-                where = "/".join(filter(None, (namespace, name)))
-                yield _container_named(_with_digest(image, identity), where, {})
+            if image and has_started and not has_ended:
+                place = "/".join(filter(None, (namespace, name)))
+                yield _container_named(_with_digest(image, identity), place, {})
 
 
 def _is_of_helm(about: dict[str, Any]) -> bool:
