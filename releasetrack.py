@@ -14300,6 +14300,7 @@ def source_of_notes(providers: Mapping[str, Provider], image: Source) -> NotesSo
 ENTRY_LIMIT = 50_000  # entries of one file
 _CONTAINER_LIMIT = 1000  # of one engine
 _WIDTH_LIMIT = 10_000  # characters of a line that are looked at, and of a value with its variables
+_MARK_WIDTH = 200_000  # characters of a text in which the mark of its kind is looked for
 
 # What stands where a version will be filled in, or for none: {{ tag }}, <%= @v %>, ${TAG}, $(TAG), @TAG@,
 # %TAG%, __TAG__, IMAGE_TAG, --hash=..., null, ~, (devel).
@@ -14403,7 +14404,7 @@ def _with_variables(text: str, env: Mapping[str, str]) -> _Filled:
     not filled in again. Raises ValueError for what grows too long.
     """
     fill_in = functools.partial(_value_of_variable, env=env)
-    text = text.replace("$$", "\0")
+    text = text.replace("$$", "\0")  # a dollar that begins no variable
     for _ in range(_VARIABLE_DEPTH):
         text = _VARIABLE.sub(fill_in, text)
         if len(text) > _WIDTH_LIMIT:
@@ -14489,15 +14490,17 @@ def _pin_of_version(version: str) -> dict[str, Any]:
     return {"reason": "a branch, not a version"} if is_branch else {"version": version}
 
 
-# https://pkg.go.dev/github.com/distribution/reference  Forges without a registry are none.
+# The name, the tag and the digest of host:5000/owner/name:1.2@sha256:0f; github.com and such have no images.
+# https://pkg.go.dev/github.com/distribution/reference
 _IMAGE_PARTS = re.compile(
     r"((?!(?:github\.com|gitlab\.com|bitbucket\.org)/)(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?"
     r"[a-z0-9][a-z0-9._-]*(?:/[a-z0-9][a-z0-9._-]*)*)(?::(?! )([^/@:]*))?(?:@([^/]*))?"
 )
+# A tag and a digest as they may be: 1.2@sha256:0f...
 _IMAGE_REST = re.compile(r"(?:\w[\w.-]{0,127})?(?:@\w+:[0-9a-f]{32,})?", re.ASCII)
 _BUILT_HERE = "built here"
-# A version of a repository: a tag, or what a comment behind a commit calls it.
-_RELEASE_TAG = re.compile(r"(?:[A-Za-z]+[._-])*+[A-Za-z]?[0-9][\w.+-]*")
+_RELEASE_TAG = re.compile(r"(?:[A-Za-z]+[._-])*+[A-Za-z]?[0-9][\w.+-]*")  # v1.2, release-1.2, n1
+# A commit, and the version that a comment behind it gives it: 0f... # v1.2
 _COMMENTED = re.compile(r"\b([0-9a-f]{40,64})[\"']?[ \t]+#[^\n]{0,60}?\b(v?[0-9][\w.+-]*)")
 _A_COMMIT = "a branch or a commit, not a version"
 _NO_REPOSITORY = "the chart's repository is not named here"
@@ -14603,6 +14606,7 @@ _toml = functools.partial(loaded, "TOML", tomllib.loads)
 
 
 def _texts(value: Any, *keys: str) -> list[str]:
+    """The texts that an object has at some keys; "" where it has none."""
     return [pick(str, value, key) for key in keys]
 
 
@@ -15092,13 +15096,30 @@ def _may_be_image(pin: Pin) -> bool:
     return bool(pin.provider) or pin.reason == _NO_VERSION
 
 
-def _images_named_in(own: Mapping[str, Any], *, has_services: bool) -> Iterator[str]:
+def _image_texts(own: Mapping[str, Any], *, has_services: bool) -> Iterator[str]:
     """The texts by which a map may name images. ``has_services``: what it calls services is a list of them."""
     action = pick(str, own, "uses").partition("docker://")[2]
     services = pick(list, own, "services") if has_services else []
     for value in (own.get("image"), own.get("container"), action, *services):
         if not pick(str, value, "image"):  # else it is a map of its own
             yield pick(str, value) or pick(str, value, "name")
+
+
+def _images_of_map(
+    path: tuple[str, ...], own: dict[str, Any], env: Mapping[str, str]
+) -> Iterator[Pin]:
+    """What a map calls images, which may be something else."""
+    key = path[-1]
+    by_parts = _image_of_values(key, own)
+    if by_parts:
+        pin = _image_pin(by_parts, env)
+        says_something = pin.version or pin.digest or pin.reason
+        yield pin if says_something else dataclasses.replace(pin, reason=_NO_TAG)
+    is_sure = _runs_images(path, own)
+    for text in _image_texts(own, has_services=is_sure or key == "default"):
+        has_tag = ":" in text and key
+        if text and (is_sure or by_parts or has_tag):
+            yield _image_pin(text.removeprefix("docker://"), env)
 
 
 def _image_pins(
@@ -15108,23 +15129,8 @@ def _image_pins(
     if _IMAGE_KEYS.isdisjoint(own):
         return
     yield from _replaced_images(own, env)
-    key = path[-1]
-    if key == "machine":  # of CircleCI: the image of a virtual machine
-        return
-    by_parts = _image_of_values(key, own)
-    if by_parts:
-        pin = _image_pin(by_parts, env)
-        if not (pin.version or pin.digest or pin.reason):
-            pin = dataclasses.replace(pin, reason=_NO_TAG)
-        if _may_be_image(pin):
-            yield pin
-    is_sure = _runs_images(path, own)
-    for text in _images_named_in(own, has_services=is_sure or key == "default"):
-        has_tag = ":" in text and key
-        if text and (is_sure or by_parts or has_tag):
-            pin = _image_pin(text.removeprefix("docker://"), env)
-            if _may_be_image(pin):
-                yield pin
+    if path[-1] != "machine":  # of CircleCI: the image of a virtual machine
+        yield from filter(_may_be_image, _images_of_map(path, own, env))
 
 
 def _released_chart_pin(
@@ -15386,6 +15392,12 @@ def _instructions(text: str) -> Iterator[str]:
             end_word = begin[1]
 
 
+def _set_arguments(arguments: dict[str, str], line: str) -> None:
+    """Set the arguments of a Dockerfile that an ARG has values of; each may name the ones before it."""
+    for name, value in re.findall(r"""\b([A-Za-z_]\w*)=("[^"]*"|'[^']*'|\S*)""", line):
+        arguments[name] = _with_variables(value.strip("\"'"), arguments).text
+
+
 def _dockerfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """https://docs.docker.com/reference/dockerfile/  An image that is a stage of the file is none."""
     arguments = dict[str, str]()  # those above the first stage, which FROM may name
@@ -15403,8 +15415,7 @@ def _dockerfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
             if not is_number and copied[1].lower() not in stages:
                 yield _image_pin(copied[1], arguments)
         elif not is_in_stage and re.match(r"ARG\s", line, re.IGNORECASE):
-            for name, value in re.findall(r"""\b([A-Za-z_]\w*)=("[^"]*"|'[^']*'|\S*)""", line):
-                arguments[name] = _with_variables(value.strip("\"'"), arguments).text
+            _set_arguments(arguments, line)
 
 
 _PIN = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\]\s*)?===?\s*([^\s;,*]+)\s*(?:[;#-].*)?")
@@ -15593,6 +15604,19 @@ def _names_needed_by(table: dict[str, Any]) -> set[str]:
     return names - {""}
 
 
+def _locked_pin(package: _LockedPackage, provider: str, *, is_direct: bool, alias: str) -> Pin:
+    """What a package is pinned to: a version of a registry, or a repository."""
+    name, version = _texts(package.table, "name", "version")
+    kind, address = package.origin
+    reason = ""
+    if kind not in ("registry", "sparse", "legacy"):
+        provider = ""
+        repository = re.split(r"[?#]", address)[0] if kind == "git" else ""
+        reason = "" if repository else "from no registry"
+        name = repository or name
+    return Pin(name, version, provider=provider, is_direct=is_direct, alias=alias, reason=reason)
+
+
 def _locked(
     text: str, env: Mapping[str, str], *, provider: str, default: str = "registry"
 ) -> Iterator[Pin]:
@@ -15612,20 +15636,14 @@ def _locked(
         if package.is_of_folder:
             direct |= _names_needed_by(package.table)
     for package in packages:
-        name, version = _texts(package.table, "name", "version")
-        if not name or package.is_of_folder:
-            continue
-        kind, address = package.origin
-        repository = re.split(r"[?#]", address)[0] if kind == "git" else ""
-        is_registered = kind in ("registry", "sparse", "legacy")
-        yield Pin(
-            repository or name,
-            version,
-            provider=provider if is_registered else "",
-            is_direct=not direct or name in direct,
-            alias="" if direct else name,
-            reason="" if is_registered or repository else "from no registry",
-        )
+        name = pick(str, package.table, "name")
+        if name and not package.is_of_folder:
+            yield _locked_pin(
+                package,
+                provider,
+                is_direct=not direct or name in direct,
+                alias="" if direct else name,
+            )
 
 
 # Our providers of what nvchecker calls a source, if by another name.
@@ -15931,14 +15949,18 @@ def _names_in_manifests(manifests: Iterable[Any]) -> set[str]:
     return names
 
 
+def _npm_repository(source: str) -> str:
+    """The address of a repository that npm installs from: github:owner/name#commit or git+ssh://..."""
+    return source.partition("#")[0].replace("github:", "https://github.com/", 1)
+
+
 def _npm_lock_pin(name: str, about: Any, *, is_direct: bool, alias: str = "") -> Pin | None:
     """What an entry of package-lock.json pins; None if it is in a folder."""
     version, resolved = _texts(about, "version", "resolved")
     match = re.fullmatch(r"(?:npm:(@?[^@]+)@)?([^:]+)", version)  # npm:real-name@1.2.3
     source = resolved if match else version
     if source.startswith("git"):  # its version is of package.json, and may be none of a tag
-        address = source.partition("#")[0].replace("github:", "https://github.com/", 1)
-        return Pin(address, match[2] if match else "", is_direct=is_direct)
+        return Pin(_npm_repository(source), match[2] if match else "", is_direct=is_direct)
     if not match or resolved.startswith("file:"):
         return None
     real_name = match[1] or pick(str, about, "name") or name
@@ -16389,55 +16411,68 @@ _QUADLET_NAME = r".+\.(?:container|image)"
 # Files that say what runs where they are, so that they count in any folder.
 STACK_NAMES = (_COMPOSE_NAME, _QUADLET_NAME)
 
+
+class FileKind(NamedTuple):
+    """A kind of file, by which it is recognized and read."""
+
+    name: str  # a pattern of the names of files
+    read: Reader
+    mark: str  # a pattern of what stands in such a text
+
+
+_NO_PATTERN = (
+    r"$."  # that nothing fits: the name of files that have none of their own, a mark that none has
+)
+
 # To read another kind of file, write its reader above and add a row. The first row that fits a file's name
 # reads it; else the first whose mark is in the text's beginning.
 # fmt: off
-READERS: tuple[tuple[str, Reader, str], ...] = (
-    # file's name, reader, mark
-    (r".*(?:\.cdx|\.spdx|bom|cyclonedx)\.json", _sbom, r'"(?:bomFormat|spdxVersion)" *:'),
-    (r"bun\.lock", _bun, r'^ *"workspaces": *\{\s*"": *\{'),
-    (r"packages\.lock\.json", _Sections("nuget", version_key="resolved", kind_key="type", load=_nuget_lock),
-     r'"contentHash" *:'),
-    (r"package-lock\.json|npm-shrinkwrap\.json", _npm_lock, r'"lockfileVersion" *:'),
-    (r"composer\.lock", _Sections("packagist", ("packages", "packages-dev")), r'"packages-dev" *:'),
-    (r"Pipfile\.lock", _Sections("pypi", ("default", "develop")), r'"pipfile-spec" *:'),
-    (r"repositories\.json", _release_monitor,
-     r'\A\s*\[\s*\{[^{}]{0,1000}?"(?:id|url)" *: *"[^"]*/'),       # of github-release-monitor
-    (r"url-watches\.json", _changedetection,
-     r'"watching" *: *\{|\A\s*\{\s*"[0-9a-f]{8}-[0-9a-f-]{27}" *:'),
-    (r".*\.opml(?:\.xml)?", _opml, r"<opml\b"),
-    (r"yarn\.lock", _yarn, r"^__metadata:|^# yarn lockfile v1"),
-    (r"Cargo\.lock", functools.partial(_locked, provider="cargo", default="directory"),
-     r'^source = "(?:registry|sparse)\+'),
-    (r"(?:uv|poetry|pdm)\.lock|pylock(?:\.[\w-]+)?\.toml", functools.partial(_locked, provider="pypi"),
-     r"^\[\[packages?\]\]"),
-    (r"mix\.lock", _Rows("hex", _MIX_ROW), _MIX_ROW),
-    (r"pubspec\.lock", _Sections("pub", ("packages",), kind_key="dependency", load=_last_document),
-     r'^ +dependency: "?(?:transitive|direct)'),
-    (r"(?:.+-)?gradle\.lockfile", _Rows("maven", _GRADLE_ROW), _GRADLE_ROW),
-    (r"\.terraform\.lock\.hcl", _Rows("terraform", _TERRAFORM_ROW), _TERRAFORM_ROW),
-    (_QUADLET_NAME, _quadlet, r"^Image *= *(?!\S+\.(?:image|build)$)\S"),
-    (r"$.", _brew, _BREW_MARK),
-    (r"\.tool-versions|\.?mise(?:\.[\w.-]+)?\.toml", _tools, r"^\[tools|\A[\w-]+ +[0-9][\d.]*(?:\s|\Z)"),
-    (r"(?>.*?nvchecker).*\.toml", _nvchecker, r"^source *= *[\"']"),
-    (r"(?:.*\.)?(?:Dockerfile|Containerfile)(?:\..*)?", _dockerfile,
-     r"^(?:FROM|from) +(?:--\S+ +)?[^\s,;]+ *(?:$| [Aa][Ss] )"),
-    (r"Gemfile\.lock|gems\.locked", _gemfile, r"^GEM$"),
-    (r"go\.mod", _go_mod, r"^require [^\n]*(?:\(| v[0-9])"),
-    (r"pnpm-lock\.yaml", _pnpm, r"^lockfileVersion:"),
-    (r"requirements\.ya?ml", _galaxy, r"^(?:collections|roles):"),
-    (_COMPOSE_NAME, _compose, r"$."),
+READERS = (
+    FileKind(r".*(?:\.cdx|\.spdx|bom|cyclonedx)\.json", _sbom, r'"(?:bomFormat|spdxVersion)" *:'),
+    FileKind(r"bun\.lock", _bun, r'^ *"workspaces": *\{\s*"": *\{'),
+    FileKind(r"packages\.lock\.json", _Sections("nuget", version_key="resolved", kind_key="type", load=_nuget_lock),
+             r'"contentHash" *:'),
+    FileKind(r"package-lock\.json|npm-shrinkwrap\.json", _npm_lock, r'"lockfileVersion" *:'),
+    FileKind(r"composer\.lock", _Sections("packagist", ("packages", "packages-dev")), r'"packages-dev" *:'),
+    FileKind(r"Pipfile\.lock", _Sections("pypi", ("default", "develop")), r'"pipfile-spec" *:'),
+    FileKind(r"repositories\.json", _release_monitor,
+             r'\A\s*\[\s*\{[^{}]{0,1000}?"(?:id|url)" *: *"[^"]*/'),       # of github-release-monitor
+    FileKind(r"url-watches\.json", _changedetection,
+             r'"watching" *: *\{|\A\s*\{\s*"[0-9a-f]{8}-[0-9a-f-]{27}" *:'),
+    FileKind(r".*\.opml(?:\.xml)?", _opml, r"<opml\b"),
+    FileKind(r"yarn\.lock", _yarn, r"^__metadata:|^# yarn lockfile v1"),
+    FileKind(r"Cargo\.lock", functools.partial(_locked, provider="cargo", default="directory"),
+             r'^source = "(?:registry|sparse)\+'),
+    FileKind(r"(?:uv|poetry|pdm)\.lock|pylock(?:\.[\w-]+)?\.toml", functools.partial(_locked, provider="pypi"),
+             r"^\[\[packages?\]\]"),
+    FileKind(r"mix\.lock", _Rows("hex", _MIX_ROW), _MIX_ROW),
+    FileKind(r"pubspec\.lock", _Sections("pub", ("packages",), kind_key="dependency", load=_last_document),
+             r'^ +dependency: "?(?:transitive|direct)'),
+    FileKind(r"(?:.+-)?gradle\.lockfile", _Rows("maven", _GRADLE_ROW), _GRADLE_ROW),
+    FileKind(r"\.terraform\.lock\.hcl", _Rows("terraform", _TERRAFORM_ROW), _TERRAFORM_ROW),
+    FileKind(_QUADLET_NAME, _quadlet, r"^Image *= *(?!\S+\.(?:image|build)$)\S"),
+    FileKind(_NO_PATTERN, _brew, _BREW_MARK),
+    FileKind(r"\.tool-versions|\.?mise(?:\.[\w.-]+)?\.toml", _tools, r"^\[tools|\A[\w-]+ +[0-9][\d.]*(?:\s|\Z)"),
+    FileKind(r"(?>.*?nvchecker).*\.toml", _nvchecker, r"^source *= *[\"']"),
+    FileKind(r"(?:.*\.)?(?:Dockerfile|Containerfile)(?:\..*)?", _dockerfile,
+             r"^(?:FROM|from) +(?:--\S+ +)?[^\s,;]+ *(?:$| [Aa][Ss] )"),
+    FileKind(r"Gemfile\.lock|gems\.locked", _gemfile, r"^GEM$"),
+    FileKind(r"go\.mod", _go_mod, r"^require [^\n]*(?:\(| v[0-9])"),
+    FileKind(r"pnpm-lock\.yaml", _pnpm, r"^lockfileVersion:"),
+    FileKind(r"requirements\.ya?ml", _galaxy, r"^(?:collections|roles):"),
+    FileKind(_COMPOSE_NAME, _compose, _NO_PATTERN),
     # Compose under another name, Kubernetes, Kustomize, Helm, Helmfile, Flux, pipelines, Diun, Argus
-    (r"Chart\.lock|.*\.ya?ml", _yaml, r"^(?:services|kind|service|dependencies|repos|images|helmCharts|jobs"
-     r"|releases|steps|pipeline|runs):|^- name:|^[ -]*(?:image|uses):"),
-    (r"(?>.*?requirements).*\.txt", _requirements,
-     r"^[\w.-]+ *(?:\[[\w, -]*\] *)?(?:== *[0-9]|@ *(?:[a-z]+\+)?[a-z]+://)|^(?:-e |--editable[ =])(?:git|hg|svn|bzr)\+|^# Editable "),
+    FileKind(r"Chart\.lock|.*\.ya?ml", _yaml, r"^(?:services|kind|service|dependencies|repos|images|helmCharts|jobs"
+             r"|releases|steps|pipeline|runs):|^- name:|^[ -]*(?:image|uses):"),
+    FileKind(r"(?>.*?requirements).*\.txt", _requirements,
+             r"^[\w.-]+ *(?:\[[\w, -]*\] *)?(?:== *[0-9]|@ *(?:[a-z]+\+)?[a-z]+://)|^(?:-e |--editable[ =])(?:git|hg|svn|bzr)\+|^# Editable "),
     # Files in which only what a comment for Renovate names can be known
-    (r"(?:.+\.)?env(?:\..+)?|\.env.*|(?:.*\.)?(?:tf|tfvars|hcl|sh|bash|mk|make|ini|cfg|conf|properties|j2|tpl|cmake)"
-     r"|Makefile|GNUmakefile|justfile|CMakeLists\.txt", _annotated, r"renovate: *(?:datasource|depName|packageName)="),
-    (r"$.", _listed, r""),
+    FileKind(r"(?:.+\.)?env(?:\..+)?|\.env.*|(?:.*\.)?(?:tf|tfvars|hcl|sh|bash|mk|make|ini|cfg|conf|properties|j2|tpl|cmake)"
+             r"|Makefile|GNUmakefile|justfile|CMakeLists\.txt", _annotated, r"renovate: *(?:datasource|depName|packageName)="),
+    FileKind(_NO_PATTERN, _listed, r""),
 )
 # fmt: on
+_READERS_BY_NAME = {kind.name: kind.read for kind in READERS}
 # Files that do not say all, and those beside them that do: what is needed directly, a chart's appVersion.
 MANIFESTS = {
     **dict.fromkeys(("poetry.lock", "pdm.lock"), ("pyproject.toml",)),
@@ -16757,11 +16792,11 @@ class Printed(NamedTuple):
 
     output: Output
     objects: Objects
-    others: list[str]
+    unread: list[str]
 
     def pins(self) -> Iterator[Pin]:
         yield from filter(None, self.output.read(self.objects))
-        for text in self.others:
+        for text in self.unread:
             yield Pin(text[:80], reason="is not like the rest of the text, and was not read")
 
 
@@ -16771,11 +16806,13 @@ def _with_digest(reference: str, identity: str) -> str:
     What a runtime calls an image may be of a mirror, or its own number.
     """
     parts = _IMAGE_PARTS.fullmatch(reference)
-    name, _, digest = identity.rpartition("://")[2].partition("@")
+    identity_name, _, digest = identity.rpartition("://")[2].partition("@")
     if not parts or parts[3] or not re.fullmatch("sha256:[0-9a-f]{64}", digest):
         return reference
-    is_same = _familiar_name(name) == _familiar_name(parts[1])
-    return f"{parts[1]}:{parts[2] or 'latest'}@{digest}" if is_same else reference
+    name, tag = parts[1], parts[2] or "latest"
+    if _familiar_name(identity_name) != _familiar_name(name):
+        return reference
+    return f"{name}:{tag}@{digest}"
 
 
 def _container_named(
@@ -16952,32 +16989,44 @@ def _is_of_npm(about: dict[str, Any]) -> bool:
     return all(_texts(package, "version")[0] or "required" in package for package in packages)
 
 
+class _NpmPackage(NamedTuple):
+    """An entry of the tree that npm prints."""
+
+    name: str
+    version: str
+    resolved: str  # the address that it is from
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is linked, not installed."""
+        return self.version.startswith(("link:", "file:")) or self.resolved.startswith("file:")
+
+    def pin(self, *, is_direct: bool) -> Pin:
+        """What it is; the address of a package tells its name where it has another one here."""
+        if self.is_folder or not self.version:
+            version = self.version if self.version[:1].isdigit() else ""
+            reason = "from a folder" if self.is_folder else "not installed"
+            return Pin(self.name, version, is_direct=is_direct, reason=reason)
+        if self.resolved.startswith("git"):
+            return Pin(_npm_repository(self.resolved), self.version, is_direct=is_direct)
+        real = re.search(r"/((?:@[^/]+/)?[^/@]+)/-/[^/]+\.tgz", unquote(self.resolved))
+        name = real[1] if real else self.name
+        return Pin(name, self.version, provider="npm", is_direct=is_direct)
+
+
 def _pins_of_npm(objects: Objects) -> Iterator[Pin]:
-    """Of ``npm ls --json``, as ``npm help ls`` says, and ``pnpm ls --json``. What a folder that is linked
-    needs is needed directly."""
+    """Of ``npm ls --json``, as ``npm help ls`` says, and ``pnpm ls --json``.
+
+    What a folder that is linked needs is needed directly.
+    """
     waiting = [(about, True) for about in reversed(objects)]
     while waiting:
         parent, is_direct = waiting.pop()
         for kind in _NPM_KINDS:
             for name, about in pick(dict, parent, kind).items():
-                version, resolved = _texts(about, "version", "resolved")
-                is_folder = version.startswith(("link:", "file:")) or resolved.startswith("file:")
-                waiting.append((about, is_direct and is_folder))
-                yield _npm_pin(name, version, resolved, is_direct=is_direct, is_folder=is_folder)
-
-
-def _npm_pin(name: str, version: str, resolved: str, *, is_direct: bool, is_folder: bool) -> Pin:
-    """What one entry of npm's tree is; the address of a package tells its name where it has another one here."""
-    real = re.search(r"/((?:@[^/]+/)?[^/@]+)/-/[^/]+\.tgz", unquote(resolved))
-    if is_folder or not version:
-        reason = "from a folder" if is_folder else "not installed"
-        return Pin(
-            name, version if version[:1].isdigit() else "", is_direct=is_direct, reason=reason
-        )
-    if resolved.startswith("git"):
-        address = resolved.partition("#")[0].replace("github:", "https://github.com/", 1)
-        return Pin(address, version, is_direct=is_direct)
-    return Pin(real[1] if real else name, version, provider="npm", is_direct=is_direct)
+                package = _NpmPackage(name, *_texts(about, "version", "resolved"))
+                waiting.append((about, is_direct and package.is_folder))
+                yield package.pin(is_direct=is_direct)
 
 
 def _pins_of_compose(objects: Objects) -> Iterator[Pin]:
@@ -17007,10 +17056,13 @@ _NEXT_VALUE = re.compile(r"\s*(?=\S)")
 
 
 def _json_values(text: str) -> tuple[list[Any], list[str]]:
-    """The JSON values that follow each other in a text, as Docker prints one a line, and the lines that are
-    none. Raises ValueError where they are nested too deep."""
+    """The JSON values that follow each other in a text, and the lines that are none.
+
+    Docker prints one a line. Raises ValueError where they are nested too deep.
+    """
     decoder = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
-    values, place = list[Any](), 0
+    values = list[Any]()
+    place = 0
     try:
         while begin := _NEXT_VALUE.match(text, place):
             value, place = decoder.raw_decode(text, begin.end())
@@ -17024,18 +17076,19 @@ def _json_values(text: str) -> tuple[list[Any], list[str]]:
 
 def _json_lines(text: str, decoder: json.JSONDecoder) -> tuple[list[Any], list[str]]:
     """The objects that are a line, and the other lines. Raises ValueError as _json_values."""
-    values, others = list[Any](), list[str]()
+    values = list[Any]()
+    words = list[str]()
     for line in filter(None, map(str.strip, text.split("\n"))):
         if not line.startswith("{"):
-            others.append(line)
+            words.append(line)
             continue
         try:
             values.append(decoder.decode(line))
         except RecursionError:
             raise ValueError("is nested too deep") from None
         except ValueError:
-            others.append(line)
-    return values, others
+            words.append(line)
+    return values, words
 
 
 def _entries_of(value: Any) -> list[Any]:
@@ -17048,38 +17101,31 @@ def _entries_of(value: Any) -> list[Any]:
 
 
 def printed_in(text: str) -> Printed | None:
-    """What a text is that a command has printed as JSON; None where it is of no kind that is known. Raises
-    ValueError."""
+    """What a text is that a command has printed as JSON; None where it is of no kind that is known.
+
+    Raises ValueError.
+    """
     if text.lstrip()[:1] not in ("{", "[") and "\n{" not in text:
         return None
-    values, others = _json_values(text)
-    listed = list(itertools.chain.from_iterable(map(_entries_of, values)))
-    objects = [about for about in listed if isinstance(about, dict)]
-    others += [str(about) for about in listed if not isinstance(about, dict)]
-    if values and not objects and not others:
+    values, words = _json_values(text)
+    entries = list(itertools.chain.from_iterable(map(_entries_of, values)))
+    objects = [entry for entry in entries if isinstance(entry, dict)]
+    words += [str(entry) for entry in entries if not isinstance(entry, dict)]
+    if values and not objects and not words:
         return Printed(_EMPTY, [], [])
     for output in OUTPUTS:
         fitting = [about for about in objects if output.has_shape(about)]
-        rest = [compact_json(about) for about in objects if not output.has_shape(about)]
-        if fitting and len(fitting) >= len(rest) + len(others):
-            return Printed(output, fitting, [*rest, *others])
+        unlike = [compact_json(about) for about in objects if not output.has_shape(about)]
+        unread = [*unlike, *words]
+        if fitting and len(fitting) >= len(unread):
+            return Printed(output, fitting, unread)
     return None
 
 
-def pins_in(
-    path_name: str, text: str, env: Mapping[str, str], own: Reader | None = None
-) -> list[Pin]:
-    """What a file pins, or a command has printed, each entry once, in its order. ``path_name``: "" for what
-    was pasted. ``env``: the variables of the ``.env`` beside it. ``own``: its reader, if it is none of ours.
-    Raises ValueError, with what to put behind the file's name."""
-    return _read_pins(path_name, text, env, own)[1]
-
-
-def pins_of_text(text: str) -> tuple[str, list[Pin]]:
-    """``(origin, what a text names)``: as pins_in, of what has no name. Raises ValueError."""
-    if not text.strip():
-        raise ValueError("is empty: the command before it has printed nothing")
-    return _read_pins("", text, {}, None)
+def _reader_of_text(text: str) -> Reader:
+    """The first reader whose mark is in the beginning of a text; one of plain lists reads any."""
+    beginning = text[:_MARK_WIDTH]
+    return next(kind.read for kind in READERS if re.search(kind.mark, beginning, re.MULTILINE))
 
 
 def _read_pins(
@@ -17089,14 +17135,13 @@ def _read_pins(
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         raise ValueError("is not text")
-    read = own or reader_named({pattern: read for pattern, read, _ in READERS}, path_name)
+    read = own or reader_named(_READERS_BY_NAME, path_name)
     printed = None if read else printed_in(text)
     if printed:
         pins = printed.pins()
     else:
-        head = text[:200_000]
-        likely = (read for _, read, mark in READERS if re.search(mark, head, re.MULTILINE))
-        pins = iter((read or next(likely))(text, env))
+        read = read or _reader_of_text(text)
+        pins = iter(read(text, env))
     listed = list(itertools.islice(pins, ENTRY_LIMIT + 1))
     if not printed and not own:
         known = {(pin.name, pin.version) for pin in listed}
@@ -17106,6 +17151,24 @@ def _read_pins(
         raise ValueError(f"has more than {ENTRY_LIMIT:,} entries")
     is_of_containers = printed is not None and printed.output.is_of_containers
     return "container" if is_of_containers else "file", list(dict.fromkeys(listed))
+
+
+def pins_in(
+    path_name: str, text: str, env: Mapping[str, str], own: Reader | None = None
+) -> list[Pin]:
+    """What a file pins, or a command has printed, each entry once, in its order.
+
+    ``path_name``: "" for what was pasted. ``env``: the variables of the ``.env`` beside it. ``own``: its reader,
+    if it is none of ours. Raises ValueError, with what to put behind the file's name.
+    """
+    return _read_pins(path_name, text, env, own)[1]
+
+
+def pins_of_text(text: str) -> tuple[str, list[Pin]]:
+    """``(origin, what a text names)``: as pins_in, of what has no name. Raises ValueError."""
+    if not text.strip():
+        raise ValueError("is empty: the command before it has printed nothing")
+    return _read_pins("", text, {}, None)
 
 
 # == rules =====================================================================

@@ -1362,7 +1362,6 @@ def test_no_pattern_of_the_module_takes_longer_than_its_text():
 NOT_PLAIN_YET = {
     "versions",
     "providers",
-    "readers",
     "rules",
     "pages",
 }
