@@ -24509,7 +24509,7 @@ class _Recording:
         self._origin = origin
         self._now = inventory.store.database.clock()
         self.tracked = inventory.store.projects.ids_by_key(account.id)
-        self._full = ""  # the reason for which further projects are refused
+        self._refusal = ""  # why no further project can be added
         # By project id, then by version and digest.
         self._installed = dict[str, dict[tuple[str, str], Installation]]()
         self._rows = list[tuple[ScanRow, Installation]]()  # that are recorded
@@ -24546,8 +24546,8 @@ class _Recording:
         project_id = self.tracked.get((row.provider.id, row.key))
         try:
             if project_id is None and may_track:
-                if self._full:
-                    raise Invalid(self._full)
+                if self._refusal:
+                    raise Invalid(self._refusal)
                 project_id = self._inventory._track_row(self._account, row, row.provider)
                 self.tracked[row.provider.id, row.key] = project_id
             elif project_id and self._origin != "manual" and row.pin.options:
@@ -24556,7 +24556,7 @@ class _Recording:
             row.reason = str(error)
             is_of_account = not error.problems[0].field  # such as a quota, and not of this row
             if project_id is None and is_of_account:
-                self._full = row.reason
+                self._refusal = row.reason
         return project_id
 
     def installed_after(self, project: Project) -> list[Installation]:
@@ -26108,21 +26108,22 @@ class Plan:
         self._destinations = {
             (destination.kind, destination.name): destination for destination in destinations
         }
-        self._destination_names = {
+        self._destination_names = {  # in small letters, by id
             destination.id: destination.name.lower() for destination in destinations
         }
         self._tracked = self._store.projects.ids_by_key(account_id)
         self._renamed = self._store.projects.renamed(account_id)
         self._is_new = not self._tracked
-        self._used = {
+        self._used = {  # of the account's quotas, with what is planned
             "tags": len(self._tags),
             "destinations": len(destinations),
             "projects": len(self._tracked),
         }
-        self._listed = {("email", "account")}  # destinations, which each account has
+        # (kind, name) of the destinations that the document lists, and of the one that each account has.
+        self._listed = {("email", "account")}
         for item in document.get("destinations", ()):
             self._listed.add((pick(str, item, "kind"), pick(str, item, "name").strip()))
-        self._nameable = self._listed | self._destinations.keys()
+        self._nameable = self._listed | self._destinations.keys()  # by a project
 
     def _require_room(self, resource: str) -> None:
         """Raise Invalid where the account, with what is planned, has all that it may have."""
@@ -33472,27 +33473,28 @@ class FollowedFile:
         self._retry_at = -math.inf
 
     def is_due(self, now: float) -> bool:
-        """Says whether the file has changed and was written whole, or may still lack what is put off.
+        """Says whether the file has changed and was written whole, or a postponed removal is due.
 
         It counts as written once it is the same as when this was asked before.
         """
         seen_before = self._seen
         self._seen = self._stamp()
         is_changed = self._seen != self._applied
-        is_put_off = bool(self._lacked_since) and now >= self._read_at + self._seconds
+        is_removal_due = bool(self._lacked_since) and now >= self._read_at + self._seconds
         is_written = self._seen == seen_before
-        return is_written and now >= self._retry_at and (is_changed or is_put_off)
+        return is_written and now >= self._retry_at and (is_changed or is_removal_due)
 
-    def is_applied(self) -> None:
+    def mark_applied(self) -> None:
+        """Let the file be due again once it is another than when ``is_due`` was asked."""
         self._applied = self._seen
 
-    def was_not_applied(self, now: float, *, is_to_be_tried_again: bool) -> None:
-        """Forget what was missing: a file that could not be read says nothing about it.
+    def mark_failed(self, now: float, *, is_passing: bool) -> None:
+        """Have the file tried again after a wait if the fault is passing, and not of the file.
 
-        Not where it is to be tried again: there the fault is passing, and not of the file. Each fault in a
-        row lengthens the wait.
+        Each such fault in a row lengthens the wait. After a fault of the file, what it lacked is forgotten: a
+        file that could not be read says nothing about it.
         """
-        if not is_to_be_tried_again:
+        if not is_passing:
             self._lacked_since = {}
             self.end_faults()
             return
@@ -33504,7 +33506,7 @@ class FollowedFile:
         """Have the next passing fault be the first of its row."""
         self._retry_wait = 0.0
 
-    def put_off_removals(self, steps: Iterable[Step], now: float) -> None:
+    def postpone_removals(self, steps: Iterable[Step], now: float) -> None:
         """Postpone the steps that remove something which the file has not lacked for long enough yet."""
         lacked_before = self._lacked_since
         self._lacked_since = {}
@@ -33845,16 +33847,16 @@ class Service(contextlib.AbstractContextManager["Service"]):
 
     def _apply_file(self, account: Account, followed: FollowedFile) -> None:
         """Make an account be as a file says; what it lacks is removed once it has lacked that for long."""
-        followed.is_applied()
+        followed.mark_applied()
         try:
             document = read_document_file(followed.path, self._own_helper)
             plan = Plan(self.call(account.id, {}), document, environ=os.environ)
-            followed.put_off_removals(plan.steps, time.monotonic())
+            followed.postpone_removals(plan.steps, time.monotonic())
             plan.perform()
         except (Invalid, StoreUnavailable, TooMany, HelperFailed, HelperMissing) as error:
             log.error("apply: %s", printable(str(error)))
             is_passing = not isinstance(error, Invalid)
-            followed.was_not_applied(time.monotonic(), is_to_be_tried_again=is_passing)
+            followed.mark_failed(time.monotonic(), is_passing=is_passing)
             return
         followed.end_faults()
         self._context.applied = frozenset(plan.project_ids())
