@@ -12341,6 +12341,12 @@ class _GoModule(NamedTuple):
     dates: dict[str, str | None]  # by version
 
 
+def _go_address(site: str, module: str) -> str:
+    """The address of a module at a proxy; a capital is written as ! and its small letter."""
+    escaped = re.sub("[A-Z]", lambda letter: "!" + letter[0].lower(), module)
+    return f"{site}/{escaped}/@"
+
+
 def _go_modules(project: ProjectRef) -> Exchange:
     """The ``_GoModule`` of a name and those of its next majors."""
     base, _, suffix = project.name.rpartition("/v")
@@ -12352,9 +12358,7 @@ def _go_modules(project: ProjectRef) -> Exchange:
     certain = sorted({number for number in known if number >= first} | {first})
     modules = list[_GoModule]()
     for number in [*certain, *range(highest + 1, highest + 1 + _GO_MAJORS_AHEAD)]:
-        path = base if number == 1 else f"{base}/v{number}"
-        escaped = re.sub("[A-Z]", lambda letter: "!" + letter[0].lower(), path)
-        address = f"{project.site}/{escaped}/@"
+        address = _go_address(project.site, base if number == 1 else f"{base}/v{number}")
         answer = yield Request(
             f"{address}v/list",
             _GO_HEADERS,
@@ -12427,7 +12431,7 @@ def _go_withdrawn(address: str, versions: Collection[str]) -> Exchange:
 
 
 def goproxy(project: ProjectRef) -> Exchange:
-    """https://go.dev/ref/mod#goproxy-protocol; a capital is written as ! and its small letter."""
+    """https://go.dev/ref/mod#goproxy-protocol"""
     modules = yield from _go_modules(project)
     dates = dict[str, str | None]()
     addresses = dict[str, str]()  # by version
@@ -12504,16 +12508,16 @@ def artifacthub(project: ProjectRef) -> Exchange:
     notes = dict[str, str]()
     if any(entry["version"] not in project.known for entry in entries):
         notes = yield from _artifacthub_notes(project, package["package_id"])
-    releases = [
-        make_release(
+    releases = list[ListedRelease]()
+    for entry in entries:
+        release = make_release(
             entry["version"],
             timestamp(entry["ts"]),
             is_prerelease=entry.get("prerelease", False),
             message=notes.get(entry["version"]),
             url=f"{project.site}/packages/{project.name}/{quote(entry['version'])}",
         )
-        for entry in entries
-    ]
+        releases.append(release)
     complete_kinds = None if package.get("available_versions") else ()
     return Listing(releases, answer, complete_kinds=complete_kinds)
 
@@ -12914,7 +12918,9 @@ def helm(project: ProjectRef) -> Exchange:
 def _coordinates(name: str) -> str:
     """``group:artifact`` of that, of ``group/artifact``, or of ``com/google/guava/guava``."""
     group, _, artifact = name.rpartition("/")
-    return name if ":" in name or not group else f"{group.replace('/', '.')}:{artifact}"
+    if ":" in name or not group:
+        return name
+    return f"{group.replace('/', '.')}:{artifact}"
 
 
 def _without_git(name: str) -> str:
@@ -12924,7 +12930,10 @@ def _without_git(name: str) -> str:
 def _folded_address(name: str) -> str:
     """An address with the double slash that name_at() has folded, a lower-case host and no git+ before it."""
     match = re.fullmatch(r"(?:git\+)?(https?):/+([^/?#]+)(.*)", name, re.IGNORECASE)
-    return f"{match[1].lower()}://{match[2].lower()}{match[3]}" if match else name
+    if not match:
+        return name
+    scheme, host, path = match.groups()
+    return f"{scheme.lower()}://{host.lower()}{path}"
 
 
 def _header(name: str, before: str = "") -> Callable[[str], dict[str, str]]:
@@ -12973,9 +12982,8 @@ _SCOPED = r"(@[^/]+/[^/]+|(?:@|%40)[^/]+%2[Ff][^/]+|[^/@]+)(?:/.*)?"
 _TAGGED = "([^:@]+)(?:[:@].*)?"  # an image's reference
 _FORGE = rf"(?!explore/|orgs/|users/|user/|api/|v2/.*/tags/list){_PARTS}(?:/(?!pkgs/).*)?"
 
-# By the names of their functions.
 # fmt: off
-DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
+_DIALECT_ROWS = (
     Dialect(artifacthub, "kind/repository/package, or repository/package of a Helm chart",
             r"[a-z0-9-]+(?:/[A-Za-z0-9_.-]+){2}", "{site}/packages/{name}", release_page="{page}/{version}",
             versions=SEMVER, normalise=lambda name: name if name.count("/") > 1 else f"helm/{name}",
@@ -13046,8 +13054,10 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
             pasted=(rf"(?:projects|p)/{_PART}{_REST}",)),
     Dialect(sourcehut, "~user/repository", rf"~{_REPOSITORY}", "{site}/{name}/refs",
             release_page="{site}/{name}/refs/{version}", pasted=(rf"(~[^/]+/[^/]+){_REST}",)),
-)}
+)
 # fmt: on
+# By the names of their functions.
+DIALECTS = {row.read.__name__.rstrip("_"): row for row in _DIALECT_ROWS}
 
 
 class Provider(Value):
@@ -13247,7 +13257,7 @@ _TWO: dict[str, Any] = {
 
 # To add a provider, add a row. To speak a protocol that has no dialect yet, write the dialect above.
 # fmt: off
-PROVIDERS = ProviderTable((row.id, row) for row in (
+_PROVIDER_ROWS = (
     _by_address("feed", "a feed's address, maybe with # and the text around the {version} in a title",
                 r"(?:#.*\{version\}.*)?", "https://blog.example.org/feed.xml"),
     _by_address("helm", "a chart repository's address, # and the chart", "#[A-Za-z0-9_.-]+",
@@ -13396,8 +13406,9 @@ PROVIDERS = ProviderTable((row.id, row) for row in (
     _row("yarn", "https://registry.yarnpkg.com", "npm", "react", name="Yarn",
          page="https://yarnpkg.com/package?name={segment}",
          pasted=(rf"(?:classic\.)?yarnpkg\.com/(?:[a-z]{{2}}/)?package/{_SCOPED}",)),
-))
+)
 # fmt: on
+PROVIDERS = ProviderTable((row.id, row) for row in _PROVIDER_ROWS)
 
 
 def _problem_of_row(id_: str, speaks: str, site: str) -> str:
@@ -13462,11 +13473,21 @@ _OSV_ECOSYSTEMS = {
 
 _SEMVER = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]*)?")
 _GO_TOOLCHAIN = re.compile(r"(?:go)?([0-9]+\.[0-9]+)(\.[0-9]+)?(?:(alpha|beta|rc)([0-9]+))?")
-OsvQuery = tuple[str, str, str]  # ecosystem, name, version
+
+
+class OsvQuery(NamedTuple):
+    """What OSV is asked about a version."""
+
+    ecosystem: str
+    name: str  # there
+    version: str
 
 
 def _go_module(name: str, version: str) -> str:
-    """The module of a version: each major from 2 on is one of its own, https://go.dev/ref/mod#major-version-suffixes"""
+    """The module of a version: each major from 2 on is one of its own.
+
+    https://go.dev/ref/mod#major-version-suffixes
+    """
     base = re.sub(r"/v[0-9]+\Z", "", name)
     major = re.match(r"v?([0-9]+)\.", version)
     if not major or name.startswith("gopkg.in/"):
@@ -13495,19 +13516,20 @@ def osv_queries(provider: Provider, name: str, version: str) -> list[OsvQuery]:
         return []  # an operator's own server
     ecosystem = _OSV_ECOSYSTEMS.get(provider.id, "")
     if ecosystem == "Go":
-        return [("Go", _go_module(name, version), version.removeprefix("v"))]
+        return [OsvQuery("Go", _go_module(name, version), version.removeprefix("v"))]
     if ecosystem:
-        return [(ecosystem, name, version)]
+        return [OsvQuery(ecosystem, name, version)]
     if provider.dialect.read not in (github, gitlab, forgejo):
         return []
     queries = list[OsvQuery]()
     number = version.removeprefix("v")
     if provider.id == "github" and _SEMVER.fullmatch(number):
-        queries.append(("GitHub Actions", name, number))
+        queries.append(OsvQuery("GitHub Actions", name, number))
     release = _go_release(version) if (provider.id, name) == ("github", "golang/go") else ""
     if release:
-        queries.append(("Go", "stdlib", release))
-    return [*queries, ("GIT", f"{provider.site.partition('://')[2]}/{name}", version)]
+        queries.append(OsvQuery("Go", "stdlib", release))
+    repository = f"{provider.site.partition('://')[2]}/{name}"
+    return [*queries, OsvQuery("GIT", repository, version)]
 
 
 # Products of https://endoflife.date that its list of purls does not have.
@@ -13518,18 +13540,20 @@ _PRODUCTS = {
 
 
 def _oci_purls(provider: Provider, name: str) -> list[str]:
-    """The purls of an image in another registry than Docker Hub: its repository_url is that of the image, or
-    of what holds it. Quay's pages have "repository" in their addresses, and so have purls that were copied there.
+    """The purls of an image in another registry than Docker Hub.
+
+    Their repository_url is that of the image, or of what holds it. Quay's pages have "repository" in their
+    addresses, and so have purls that were copied there.
     """
     if not provider.dialect.versions.is_image:
         return []
     host = urlsplit(provider.site).netloc if provider.site else ""
-    place = "/".join(filter(None, (host, name.lower())))
-    folder, _, last = place.rpartition("/")
-    folders = [place, folder]
+    address = "/".join(filter(None, (host, name.lower())))
+    folder, _, last = address.rpartition("/")
+    urls = [address, folder]
     if host == "quay.io":
-        folders += [folder.replace("quay.io", "quay.io/repository", 1)]
-    return [f"pkg:oci/{last}?repository_url={at}" for at in folders]
+        urls.append(folder.replace("quay.io", "quay.io/repository", 1))
+    return [f"pkg:oci/{last}?repository_url={url}" for url in urls]
 
 
 def product_of(provider: Provider, name: str, products: Mapping[str, str]) -> str:
@@ -13551,36 +13575,37 @@ PICTURES: Mapping[Callable[[ProjectRef], Exchange], Sequence[str]] = {
     forgejo: ("{site}/{name}.png",),
     gitlab: ("{site}/api/v4/groups/{segment}?with_projects=false",),
 }
+# Each group is called like its media type.
 RASTER_IMAGE = re.compile(
     rb"(?P<png>\x89PNG\r\n\x1a\n)|(?P<jpeg>\xff\xd8\xff)|(?P<gif>GIF8[79]a)|"
     rb"(?P<webp>RIFF.{4}WEBP)",
     re.DOTALL,
-)  # each called like its media type
+)
 
 
 def picture_of(provider: Provider, owner: str) -> Generator[Request, Answer, bytes]:
-    """The picture of an owner, from the provider's own hosts and without its token; b"" if there is no small
-    raster image."""
-    read, here = provider.dialect.read, urlsplit(provider.site)
+    """The picture of an owner, from the provider's own hosts and without its token.
+
+    b"" if there is no small raster image.
+    """
+    read = provider.dialect.read
+    site = urlsplit(provider.site)
     template, *hosts = PICTURES[read]
     request = Request(
         _filled(template, owner, site=provider.site),
         accept_statuses=range(300, 500),
         may_be_cut=True,
         max_response_bytes=2 * PICTURE_LIMIT,
-        redirect_hosts=(here.netloc.lower(), *hosts),
+        redirect_hosts=(site.netloc.lower(), *hosts),
     )
     answer = yield request
     with contextlib.suppress(*UNREADABLE):
         if read is gitlab:  # https://docs.gitlab.com/api/groups/#retrieve-a-group
             url = urljoin(request.url, answer.json()["avatar_url"] + "?width=64")
-            if urlsplit(url)[:2] == here[:2]:
+            if urlsplit(url)[:2] == site[:2]:
                 answer = yield dataclasses.replace(request, url=url)
-        if (
-            answer.status == 200
-            and len(answer.body) <= PICTURE_LIMIT
-            and RASTER_IMAGE.match(answer.body)
-        ):
+        is_small = answer.status == 200 and len(answer.body) <= PICTURE_LIMIT
+        if is_small and RASTER_IMAGE.match(answer.body):
             return bytes(answer.body)
     return b""
 
@@ -13626,8 +13651,7 @@ def project_named(
     return None
 
 
-# https://github.com/package-url/purl-spec: the provider of each type; and a purl's type, namespace and name,
-# version, qualifiers, subpath.
+# https://github.com/package-url/purl-spec: the provider of each type.
 PURL_TYPES = {
     "apk": "alpine",
     "composer": "packagist",
@@ -13658,6 +13682,7 @@ PURL_TYPES = {
         )
     },
 }
+# A purl's type, namespace and name, version, qualifiers, subpath.
 PURL = re.compile(
     r"pkg:/*([\w.+-]+)/([^?#]*?)(?:@([^@/?#]*))?(?:\?([^#]*))?(?:#(.*))?", re.IGNORECASE
 )
@@ -13672,52 +13697,105 @@ _CALLED_REGISTRY = re.compile(
 )
 
 
-def _project_of_purl(providers: Mapping[str, Provider], purl: str) -> tuple[Provider, str] | None:
+class _Purl(NamedTuple):
+    """A package URL without its version."""
+
+    type: str
+    name: str  # with the namespace: "@scope/name", "debian/curl"
+    qualifiers: dict[str, str]  # without versions behind them
+    subpath: str
+
+    @property
+    def namespace(self) -> str:
+        return self.name.partition("/")[0]
+
+    @property
+    def last_name(self) -> str:
+        return self.name.rpartition("/")[2]
+
+
+def _read_purl(text: str) -> _Purl | None:
+    match = PURL.fullmatch(text)
+    if not match:
+        return None
+    type_, path, _, qualifiers, subpath = (part or "" for part in match.groups())
+    pairs = urllib.parse.parse_qsl(qualifiers[:2000])
+    return _Purl(
+        type_.lower(),
+        unquote(path),
+        {key: value.partition("@")[0] for key, value in pairs},
+        subpath,
+    )
+
+
+def _name_of_purl(purl: _Purl) -> str:
+    """The name of a purl's project at the provider of its type."""
+    origin = purl.qualifiers.get("upstream") or purl.last_name
+    match purl.type:
+        case "apk":
+            return f"main/{origin}"
+        case "conda":
+            return f"{purl.qualifiers.get('channel', '')}/{purl.name}"
+        case "cpan":
+            return purl.last_name
+        case "deb":
+            return origin if purl.namespace in ("debian", "ubuntu") else ""
+        case "openvsx":
+            return purl.name.replace("/", ".")
+        case "githubactions":
+            return "/".join(purl.name.split("/")[:2])
+    return purl.name
+
+
+def _go_project(providers: Mapping[str, Provider], purl: _Purl) -> tuple[Provider, str] | None:
+    """The project of a purl of Go, whose subpath is a package, or the rest of a module's name."""
+    is_package = re.match(r"(?:cmd|internal|pkg)(?:/|$)", purl.subpath)
+    end = "" if is_package else unquote(purl.subpath).strip("/")
+    name = "/".join(filter(None, (purl.name, end)))
+    if name == "stdlib":
+        return project_named(providers, "github", "golang/go")
+    return project_named(providers, "go", name)
+
+
+def _project_of_purl(providers: Mapping[str, Provider], text: str) -> tuple[Provider, str] | None:
     """The project of ``pkg:npm/%40scope/name@1.0``."""
-    found = PURL.fullmatch(purl)
-    type_, path, _, qualifiers, below = (one or "" for one in found.groups()) if found else [""] * 5
-    type_, name = type_.lower(), unquote(path)
-    asked = {
-        key: value.partition("@")[0] for key, value in urllib.parse.parse_qsl(qualifiers[:2000])
-    }
-    place = asked.get("repository_url")
-    if place:  # an image in another registry
-        elsewhere = f"{place}/{name}" if type_ == "docker" else place
-        return project_in(providers, elsewhere) if elsewhere[:4].lower() != "pkg:" else None
-    if type_ == "swift" or (type_ == "docker" and re.match(r"[^/]*[.:]", name)):
-        return project_in(providers, f"https://{name}" if type_ == "swift" else f"{name}:latest")
-    if type_ == "golang":
-        is_package = re.match(
-            r"(?:cmd|internal|pkg)(?:/|$)", below
-        )  # else the rest of a module's name
-        name = "/".join(filter(None, (name, "" if is_package else unquote(below).strip("/"))))
-        type_, name = ("github", "golang/go") if name == "stdlib" else (type_, name)
-    owner, last = name.partition("/")[0], name.rpartition("/")[2]
-    origin = asked.get("upstream") or last
-    name = {
-        "apk": f"main/{origin}",
-        "conda": f"{asked.get('channel', '')}/{name}",
-        "cpan": last,
-        "deb": origin if owner in ("debian", "ubuntu") else "",
-        "openvsx": name.replace("/", "."),
-        "githubactions": "/".join(name.split("/")[:2]),
-    }.get(type_, name)
-    id_ = "ubuntu" if (type_, owner) == ("deb", "ubuntu") else PURL_TYPES.get(type_, "")
-    return project_named(providers, id_, name)
+    purl = _read_purl(text)
+    if purl is None:
+        return None
+    url = purl.qualifiers.get("repository_url")
+    if url:  # an image in another registry
+        address = f"{url}/{purl.name}" if purl.type == "docker" else url
+        is_purl = address[:4].lower() == "pkg:"
+        return None if is_purl else project_in(providers, address)
+    if purl.type == "swift":
+        return project_in(providers, f"https://{purl.name}")
+    if purl.type == "docker" and re.match(r"[^/]*[.:]", purl.name):
+        return project_in(providers, f"{purl.name}:latest")
+    if purl.type == "golang":
+        return _go_project(providers, purl)
+    id_ = PURL_TYPES.get(purl.type, "")
+    if purl.type == "deb" and purl.namespace == "ubuntu":
+        id_ = "ubuntu"
+    return project_named(providers, id_, _name_of_purl(purl))
 
 
 def _image_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, str] | None:
     """The project of an image's reference, at Docker Hub unless it names a registry, or of its list of tags.
-    Without a tag it may be a repository or a module, unless its registry has a port or is called like one."""
+
+    Without a tag it may be a repository or a module, unless its registry has a port or is called like one.
+    """
+    tag_list = re.fullmatch(r"https?://([^/]+)/v2/(.+)/tags/list", text)
+    if tag_list:
+        return project_named(providers, "image", "/".join(tag_list.groups()))
     reference = _REFERENCE.fullmatch(text) if len(text) <= 2 * NAME_LIMIT else None
-    if listed := re.fullmatch(r"https?://([^/]+)/v2/(.+)/tags/list", text):
-        return project_named(providers, "image", "/".join(listed.groups()))
-    if reference and (
-        reference[3] or reference[4] or _CALLED_REGISTRY.fullmatch(reference[1] or "")
-    ):
-        name = "/".join(filter(None, reference.group(1, 2)))
-        return project_named(providers, "image" if reference[1] else "dockerhub", name)
-    return None
+    if not reference:
+        return None
+    registry, path, tag, digest = reference.groups()
+    if not (tag or digest or _CALLED_REGISTRY.fullmatch(registry or "")):
+        return None
+    if registry:
+        return project_named(providers, "image", f"{registry}/{path}")
+    return project_named(providers, "dockerhub", path)
 
 
 def is_address(text: str) -> bool:
@@ -13728,8 +13806,15 @@ def table_of(providers: Mapping[str, Provider]) -> ProviderTable:
     return providers if isinstance(providers, ProviderTable) else ProviderTable(providers)
 
 
-def _host_and_path(text: str) -> tuple[str, str]:
-    """Of a page's, repository's or image's address, without user, query and slashes around the path."""
+class _Page(NamedTuple):
+    """Where a page, a repository or an image is."""
+
+    host: str
+    path: str
+
+
+def _host_and_path(text: str) -> _Page:
+    """Where an address leads, without user, query and slashes around the path."""
     text = re.sub(
         r"^(?:(?:git\+)?ssh://git@([^:/]+)(?::[0-9]+)?/|git@([^:/]+):)", r"https://\1\2/", text
     )
@@ -13739,13 +13824,14 @@ def _host_and_path(text: str) -> tuple[str, str]:
     path = path.strip("/")
     if text[:4].lower() == "git+":  # as pip writes it, maybe with a tag
         path = path.partition("@")[0]
-    asked = dict(urllib.parse.parse_qsl(query[:2000]))
-    named = asked.get("name") or asked.get("group")
-    if path in ("package", "git") and named:  # of Yarn and Savannah
-        path = f"{path}/{named}"
-    if api := re.match(r"(?:api/v1/)?repos/([^/]+/[^/]+)", path):  # of a forge
-        return host.removeprefix("api."), f"{api[1].removesuffix('.git')}.git"
-    return host, path
+    parameters = dict(urllib.parse.parse_qsl(query[:2000]))
+    name = parameters.get("name") or parameters.get("group")
+    if path in ("package", "git") and name:  # of Yarn and Savannah
+        path = f"{path}/{name}"
+    repository = re.match(r"(?:api/v1/)?repos/([^/]+/[^/]+)", path)
+    if repository:  # of the API of a forge
+        return _Page(host.removeprefix("api."), f"{repository[1].removesuffix('.git')}.git")
+    return _Page(host, path)
 
 
 # What the address of a feed ends in; that of a branch's commits names no releases.
@@ -13782,32 +13868,38 @@ def project_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, 
     if text[:4].lower() == "pkg:":
         return _project_of_purl(providers, text)
     host, path = _host_and_path(text)
-    if project := table_of(providers).project_at(host.lower().removeprefix("www."), path):
-        return project
-    if path.endswith(".git") or text[:4].lower() == "git+":
+    project = table_of(providers).project_at(host.lower().removeprefix("www."), path)
+    if not project and (path.endswith(".git") or text[:4].lower() == "git+"):
         scheme = "http" if re.match(r"(?:git\+)?http://", text, re.IGNORECASE) else "https"
-        if repository := project_named(providers, "git", f"{scheme}://{host}/{path}"):
-            return repository
-    return _project_of_address(providers, text) or _image_in(providers, text)
+        project = project_named(providers, "git", f"{scheme}://{host}/{path}")
+    return project or _project_of_address(providers, text) or _image_in(providers, text)
 
 
 # Providers that are called like an official image of Docker.
 _OFFICIAL_IMAGES = frozenset(("alpine", "debian", "maven", "ubuntu", "wordpress"))
 
 
-def split_provider(
-    providers: Collection[str], id_: str | None, text: str
-) -> tuple[str | None, str]:
-    """The provider that a typed text begins with, as in "npm react" and "npm:react", else ``id_``; and the
-    rest. What may be an image's tag, as in debian:12 and debian:bookworm-slim, is left alone."""
+class TypedProject(NamedTuple):
+    """What a person typed: a provider, if it is named, and what is called there."""
+
+    provider_id: str | None
+    text: str
+
+
+def split_provider(providers: Collection[str], id_: str | None, text: str) -> TypedProject:
+    """The provider that a typed text begins with, as in "npm react" and "npm:react", else ``id_``.
+
+    What may be an image's tag, as in debian:12 and debian:bookworm-slim, is left alone.
+    """
     first = re.match(r"\s*(?:[-*\u2022]\s+)?([\w.-]+)(?:\s+|:(?!/|v?[0-9.]+(?:-|$)))(?=\S)", text)
     if not first or first[1].lower() not in providers:
-        return id_, text
-    provider, rest = first[1].lower(), text[first.end() :]
-    is_tag = first[0].endswith(":") and re.fullmatch(r"\w[\w.-]*(?:@\S*)?\s*", rest)
-    if is_tag and provider in _OFFICIAL_IMAGES:
-        return id_, text[first.start(1) :]
-    return provider, rest
+        return TypedProject(id_, text)
+    provider_id = first[1].lower()
+    name = text[first.end() :]
+    is_tag = first[0].endswith(":") and re.fullmatch(r"\w[\w.-]*(?:@\S*)?\s*", name)
+    if is_tag and provider_id in _OFFICIAL_IMAGES:
+        return TypedProject(id_, text[first.start(1) :])
+    return TypedProject(provider_id, name)
 
 
 _LIKELY = (
@@ -13832,10 +13924,18 @@ _LIKELY = (
 )
 
 
+_LIKELY_LIMIT = 8
+
+
 def likely_providers(providers: Mapping[str, Provider], name: str) -> list[Provider]:
     """Up to eight providers whose projects may have such a name, those that most people mean first."""
-    found = (project_named(providers, id_, name) for id_ in dict.fromkeys((*_LIKELY, *providers)))
-    return [one[0] for one in itertools.islice(filter(None, found), 8)]
+    likely = list[Provider]()
+    for id_ in dict.fromkeys((*_LIKELY, *providers)):
+        if project_named(providers, id_, name):
+            likely.append(providers[id_])
+            if len(likely) == _LIKELY_LIMIT:
+                break
+    return likely
 
 
 # What pages of servers that many people run look like: the server, and what it speaks.
@@ -13881,11 +13981,58 @@ def _without_provider(providers: Mapping[str, Provider], text: str, *, is_typed:
     )
 
 
+class FoundProject(NamedTuple):
+    """A project, which may be tracked already."""
+
+    provider: Provider
+    name: str  # as of a ProjectName
+    key: str
+
+
+def _project_by_address(
+    providers: Mapping[str, Provider], text: str, *, is_typed: bool
+) -> FoundProject:
+    """The project of a text without a provider. Raises Invalid."""
+    project = project_in(providers, text)
+    may_be_host = "." in text.partition("/")[0]
+    if not project and is_typed and not may_be_host:
+        project = project_named(providers, "github", text)
+    if not project:
+        raise _without_provider(providers, text, is_typed=is_typed)
+    provider, name = project
+    return FoundProject(provider, *name_at(provider, name))
+
+
+def _project_of_provider(providers: Mapping[str, Provider], id_: str, text: str) -> FoundProject:
+    """The project of a name at a provider, or of its address there. Raises Invalid."""
+    provider = providers[id_]
+    own = project_in({id_: provider}, text)
+    if own:
+        return FoundProject(provider, *name_at(provider, own[1]))
+    is_elsewhere = id_ not in BY_ADDRESS and is_address(text)
+    elsewhere = project_in(providers, text) if is_elsewhere else None
+    if elsewhere:
+        words = f"is an address of the provider {elsewhere[0].id}, not {id_}"
+        raise Invalid(Problem("name", f"{text[:NAME_LIMIT]!r} {words}"))
+    return FoundProject(provider, *name_at(provider, text))
+
+
+def _no_provider(providers: Mapping[str, Provider], id_: str, *, is_typed: bool) -> Invalid:
+    """The error of a project at a provider that there is not."""
+    all_providers = "GET /v1/providers lists all"
+    if is_typed:
+        all_providers = f"there are {', '.join(providers)}"
+    hint = did_you_mean(id_, providers) or f"; {all_providers}"
+    return Invalid(Problem("provider", f"{id_[:60]!r} is unknown{hint}"))
+
+
 def project_at(
-    providers: Mapping[str, Provider], id_: str | None, text: str, is_typed: bool = False
-) -> tuple[Provider, str, str]:
-    """``(provider, name, key)`` of a project by a provider's id and a name, or by an address. ``is_typed``:
-    by a person, who may begin with the provider, and means GitHub by owner/repository. Raises Invalid."""
+    providers: Mapping[str, Provider], id_: str | None, text: str, *, is_typed: bool = False
+) -> FoundProject:
+    """The project of a provider's id and a name, or of an address. Raises Invalid.
+
+    ``is_typed``: by a person, who may begin with the provider, and means GitHub by owner/repository.
+    """
     if re.search(r"://[^/@:]*:[^/@]*@", text):
         raise Invalid(
             Problem(
@@ -13894,56 +14041,47 @@ def project_at(
                 "operator adds for the server, such as --provider mine=git:https://git.example.org",
             )
         )
-    if is_typed and id_ is None and text in providers:
-        raise Invalid(f"{text} is a provider; expected the project's name after it")
-    if is_typed:  # npm:react; owner/repository@v1.2.3
-        id_, text = split_provider(providers, id_, text) if id_ is None else (id_, text)
+    if is_typed and id_ is None:
+        if text in providers:
+            raise Invalid(f"{text} is a provider; expected the project's name after it")
+        id_, text = split_provider(providers, None, text)  # npm:react
+    if is_typed:  # owner/repository@v1.2.3
         text = re.sub(r"^([\w.-]+/[\w.-]+)@v?[0-9][\w.+-]*$", r"\1", text.strip())
     if id_ is None:
-        found = project_in(providers, text)
-        if not found and is_typed and "." not in text.partition("/")[0]:  # else it is a host
-            found = project_named(providers, "github", text)
-        if not found:
-            raise _without_provider(providers, text, is_typed=is_typed)
-        return (*found, name_at(*found)[1])
+        return _project_by_address(providers, text, is_typed=is_typed)
     if id_ not in providers:
-        all_there_are = (
-            f"there are {', '.join(providers)}" if is_typed else "GET /v1/providers lists all"
-        )
-        raise Invalid(
-            Problem(
-                "provider",
-                f"{id_[:60]!r} is unknown" + (did_you_mean(id_, providers) or f"; {all_there_are}"),
-            )
-        )
-    if own := project_in({id_: providers[id_]}, text):
-        text = own[1]
-    elif id_ not in BY_ADDRESS and is_address(text) and (other := project_in(providers, text)):
-        raise Invalid(
-            Problem(
-                "name",
-                f"{text[:NAME_LIMIT]!r} is an address of the provider {other[0].id}, not {id_}",
-            )
-        )
-    return (providers[id_], *name_at(providers[id_], text))
+        raise _no_provider(providers, id_, is_typed=is_typed)
+    return _project_of_provider(providers, id_, text)
 
 
-def _server_and_name(provider: Provider, name: str) -> tuple[str, str]:
-    """``(address of its server, name there)`` of a project. A registry that an image names is spoken to as
-    Docker does: without TLS only on this machine."""
+class _Whereabouts(NamedTuple):
+    """Where a project is."""
+
+    site: str  # the address of its server
+    name: str  # there
+
+
+def _server_and_name(provider: Provider, name: str) -> _Whereabouts:
+    """Where a project is.
+
+    A registry that an image names is spoken to as Docker does: without TLS only on this machine.
+    """
     if provider.site or not provider.dialect.has_images:
-        return provider.site, name
+        return _Whereabouts(provider.site, name)
     registry, _, path = name.partition("/")
     is_here = re.fullmatch(r"(?:localhost|127\.[0-9.]+)(?::[0-9]+)?", registry)
-    return f"{'http' if is_here else 'https'}://{registry}", path
+    return _Whereabouts(f"{'http' if is_here else 'https'}://{registry}", path)
 
 
 def page_of(provider: Provider, name: str, version: str | None = None) -> str:
     """Where people see a project's releases, or one of them."""
-    row = provider if provider.page else provider.dialect
-    template = (version is not None and row.release_page.replace("{page}", row.page)) or row.page
+    pages = provider if provider.page else provider.dialect
+    template = pages.page
+    if version is not None and pages.release_page:
+        template = pages.release_page.replace("{page}", pages.page)
     if provider.dialect.read is dockerhub and name.startswith("library/"):
-        template, name = "{site}/_/{name}/tags", name.partition("/")[2]
+        template = "{site}/_/{name}/tags"
+        name = name.removeprefix("library/")
     site, name = _server_and_name(provider, name)
     address = (_filled(provider.site, name) if provider.site else name).partition("#")[0]
     return _filled(
@@ -13958,22 +14096,27 @@ def page_of(provider: Provider, name: str, version: str | None = None) -> str:
 
 
 def _raise_for_status(
-    provider: Provider, name: str, asked: Request, answer: Answer, token_headers: Mapping[str, str]
+    provider: Provider,
+    name: str,
+    request: Request,
+    answer: Answer,
+    *,
+    token_headers: Mapping[str, str],
 ) -> None:
     """Raises ProviderError for a status that is neither success nor accepted."""
     status = answer.status
-    if 200 <= status < 300 or status in asked.accept_statuses:
+    if 200 <= status < 300 or status in request.accept_statuses:
         return
     if status in (404, 410, 451):
         raise ProjectMissing(f"{provider.title} has no project {name} (status {status})")
-    if status == 401 and token_headers and token_headers.items() <= asked.headers.items():
+    if status == 401 and token_headers and token_headers.items() <= request.headers.items():
         raise TokenRefused(
             f"{provider.title} refuses the token in {provider.token_variable}; it may have "
             "expired or been revoked"
         )
     if status in (401, 403):
         token = f" and needs a token in {provider.token_variable}" if provider.dialect.auth else ""
-        if provider.auth("x").keys() & asked.headers.keys():
+        if provider.auth("x").keys() & request.headers.keys():
             token = f" and the token in {provider.token_variable} does not open it"
         raise ProviderError(
             f"{provider.title} does not show {name} (status {status}): it does not exist, "
@@ -13982,15 +14125,16 @@ def _raise_for_status(
     raise ProviderError(f"{provider.title} answered status {status} for {name}")
 
 
+_NOTE_URL = re.compile(r"https?://[^\0\s\"'<>\ud800-\udfff]+")
+
+
 def clean_note(provider: Provider, name: str, version: str, note: Note) -> Note:
     """The note as it can be stored and shown, with absolute links that are no scripts."""
-    url = (
-        note.url[:2000]
-        if isinstance(note.url, str)
-        and re.fullmatch(r"https?://[^\0\s\"'<>\ud800-\udfff]+", note.url)
-        else ""
-    )
-    title, message = (UNSTORABLE.sub("\ufffd", text) for text in (note.title, note.message))
+    url = ""
+    if isinstance(note.url, str) and _NOTE_URL.fullmatch(note.url):
+        url = note.url[:2000]
+    title = UNSTORABLE.sub("\ufffd", note.title)
+    message = UNSTORABLE.sub("\ufffd", note.message)
     message = safe_links(message, url or page_of(provider, name, version))
     return Note(title, message[:NOTE_LIMIT], url, note.original)
 
@@ -14000,14 +14144,15 @@ def clean_releases(
     provider: Provider, name: str, releases: Iterable[ListedRelease]
 ) -> list[ListedRelease]:
     """The releases that can be stored, each version once, newest first, with the dialect's prereleases."""
-    found, rules = dict[str, ListedRelease](), provider.dialect.versions
+    rules = provider.dialect.versions
+    cleaned = dict[str, ListedRelease]()
     for release in releases:
         version = release.version
         is_sane = (
             0 < len(version) <= NAME_LIMIT and version.isprintable() and version == version.strip()
         )
-        if is_sane and version not in found:
-            found[version] = with_changes(
+        if is_sane and version not in cleaned:
+            cleaned[version] = with_changes(
                 release,
                 is_prerelease=release.is_prerelease or rules.is_prerelease(version),
                 note=release.note and clean_note(provider, name, version, release.note),
@@ -14015,7 +14160,7 @@ def clean_releases(
             )
     return heapq.nlargest(
         RELEASE_LIMIT,
-        found.values(),
+        cleaned.values(),
         key=lambda release: ((release.date or "").rstrip("Z"), rules.order(release.version)),
     )
 
@@ -14032,26 +14177,35 @@ def _shape_fault(error: Exception) -> str:
 
 
 def _next_request(
-    provider: Provider, name: str, at: str, steps: Exchange, answer: Answer | None
+    provider: Provider, name: str, steps: Exchange, answer: Answer | None, *, site: str
 ) -> Request | Listing:
-    """A dialect's next request, or its listing. ``at``: the project's site. Raises ProviderError."""
+    """A dialect's next request, or its listing. ``site``: of the project. Raises ProviderError."""
     try:
         request = steps.send(answer)  # type: ignore[arg-type]    # None starts it
         if not isinstance(request.url, str):  # taken from an answer
             raise TypeError(f"an address is {request.url!r:.40}, not text")
-        site, asked = urlsplit(at), urlsplit(request.url)
-        if answer and asked[:2] != site[:2]:
-            if (site.scheme, asked.scheme) == ("https", "http"):
+        site_url = urlsplit(site)
+        url = urlsplit(request.url)
+        if answer and url[:2] != site_url[:2]:
+            if (site_url.scheme, url.scheme) == ("https", "http"):
                 raise ValueError("it names an address that is not https")
             request = dataclasses.replace(request, named_by=answer.address)
         return dataclasses.replace(request, is_user_supplied=not provider.site)
     except StopIteration as done:
         return done.value
     except UNREADABLE as error:
-        what = _shape_fault(error)
+        fault = printable(_shape_fault(error)[:200])
         raise ProviderError(
-            f"{provider.title} answered no list of releases for {name}: {printable(what[:200])}"
+            f"{provider.title} answered no list of releases for {name}: {fault}"
         ) from error
+
+
+def _conditional_header(etag: str | None) -> dict[str, str]:
+    """The header of a request that is answered with 304 where nothing has changed."""
+    if not etag:
+        return {}
+    is_etag = etag.startswith(('"', "W/"))
+    return {"If-None-Match" if is_etag else "If-Modified-Since": etag}
 
 
 def releases_of(
@@ -14068,45 +14222,41 @@ def releases_of(
     asked_last: str = "",
 ) -> Listing | None:
     """What a provider lists of a project, newest first; None if what is at ``etag_url`` still has ``etag``.
+
     ``memory``: what dialects keep between checks; changed. ``installed``: versions whose content counts.
-    ``asked_last``: as of the last Listing. Raises ProviderError for everything that can go wrong there."""
+    ``asked_last``: as of the last Listing. Raises ProviderError for everything that can go wrong there.
+    """
     site, name_there = _server_and_name(provider, name)
     project = ProjectRef(
-        provider.id,
-        site,
-        name_there,
-        token,
-        provider.auth(token),
-        read_known,
-        {} if memory is None else memory,
-        installed,
-        asked_last,
+        provider=provider.id,
+        site=site,
+        name=name_there,
+        token=token,
+        auth=provider.auth(token),
+        read_known=read_known,
+        memory={} if memory is None else memory,
+        installed=installed,
+        asked_last=asked_last,
     )
-    steps, answer = provider.dialect.read(project), None
-    header = (
-        {"If-None-Match" if etag.startswith(('"', "W/")) else "If-Modified-Since": etag}
-        if etag
-        else {}
-    )
+    steps = provider.dialect.read(project)
+    answer = None
+    header = _conditional_header(etag)
     for _ in range(_REQUEST_LIMIT):
-        request = _next_request(provider, name, site, steps, answer)
+        request = _next_request(provider, name, steps, answer, site=site)
         if isinstance(request, Listing):
-            return dataclasses.replace(
-                request, releases=clean_releases(provider, name, request.releases)
-            )
+            releases = clean_releases(provider, name, request.releases)
+            return dataclasses.replace(request, releases=releases)
         is_conditional = bool(header) and request.url == etag_url
         if is_conditional:  # once
-            request, header = (
-                dataclasses.replace(request, headers={**request.headers, **header}),
-                {},
-            )
+            request = dataclasses.replace(request, headers={**request.headers, **header})
+            header = {}
         try:
             answer = ask(request)
         except Unreachable as error:
             raise Unreachable(f"Can't reach {provider.title}: {error}") from error
         if is_conditional and answer.status == 304:
             return None
-        _raise_for_status(provider, name, request, answer, project.auth)
+        _raise_for_status(provider, name, request, answer, token_headers=project.auth)
     raise ProviderError(
         f"{provider.title} would need more than {_REQUEST_LIMIT} requests for {name}"
     )
@@ -14163,7 +14313,10 @@ _NOTES = (
 
 
 def _rows_by(names_of: Callable[[_NotesRow], str]) -> dict[str, _NotesRow]:
-    return {name.lower(): row for row in _NOTES for name in names_of(row).split()}
+    rows = dict[str, _NotesRow]()
+    for row in _NOTES:
+        rows |= dict.fromkeys(names_of(row).lower().split(), row)
+    return rows
 
 
 _NOTES_BY_IMAGE = _rows_by(lambda row: row.images)

@@ -1361,7 +1361,6 @@ def test_no_pattern_of_the_module_takes_longer_than_its_text():
 # Rooms that are not yet as plain as the others: the rules below, and those of .ci/plain.py, do not hold there.
 NOT_PLAIN_YET = {
     "versions",
-    "providers",
     "rules",
     "pages",
 }
@@ -10561,13 +10560,14 @@ def test_project_at_takes_provider_and_name_or_address():
             for text in ("docker.io/a/b/c:1", "x.example/a/b@sha256:0", "x.example:123456/a/b:1")
         ),
     ]:
-        given = (None, text, True) if id_ == "typed" else (id_, text)
+        is_typed = id_ == "typed"
+        provider_id = None if is_typed else id_
         if isinstance(expected, str):
             with pytest.raises(rt.Invalid, match=expected):
-                rt.project_at(rt.PROVIDERS, *given)
+                rt.project_at(rt.PROVIDERS, provider_id, text, is_typed=is_typed)
         else:
-            found = rt.project_at(rt.PROVIDERS, *given)
-            assert (found[0].id, *found[1:]) == expected
+            found = rt.project_at(rt.PROVIDERS, provider_id, text, is_typed=is_typed)
+            assert (found.provider.id, found.name, found.key) == expected
     assert (
         rt.PROVIDERS["image"].auth("secret") == {}
     )  # else it would go to whatever host a user names
