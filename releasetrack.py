@@ -10790,7 +10790,7 @@ class Listing(Value):
         return frozenset(release.version for release in self.releases)
 
     def has_all_of(self, kind: str) -> bool:
-        """Whether a release of a kind of content id that is not listed is gone."""
+        """Tells whether a release of a kind of content id that is not listed is gone."""
         if self.complete_kinds is None:
             return not self.is_window
         return kind in self.complete_kinds
@@ -10819,7 +10819,7 @@ def make_release(
     content: tuple[str, Any] = ("", None),
     original: str = "",
 ) -> ListedRelease:
-    """A release of what a dialect read.
+    """Returns a release of what a dialect read.
 
     ``content``: the kind of its content id, and the id. Raises TypeError, ValueError.
     """
@@ -10835,7 +10835,7 @@ def make_release(
 
 
 def _highest(versions: Iterable[str]) -> list[str]:
-    """Of the versions of a list without dates those that are kept, before releases are made of them."""
+    """Returns the versions of a list without dates that are kept, before releases are made of them."""
     sane = (version for version in versions if len(version) <= NAME_LIMIT)
     return heapq.nlargest(RELEASE_LIMIT, sane, key=version_order)
 
@@ -10854,7 +10854,7 @@ _NEXT_LINK = re.compile(r"<([^<>]*)>[^<]*;\s*rel=\"?next\b", re.IGNORECASE)
 
 
 def next_page(answer: Answer, named_in_body: str | None = None) -> str | None:
-    """The address of the next page, by the body or the Link header (RFC 8288).
+    """Returns the address of the next page, by the body or the Link header (RFC 8288).
 
     It is always on the host that was asked: the token goes only there. Of a link elsewhere, as of a server
     behind a proxy, the query counts.
@@ -10880,7 +10880,7 @@ class _PageForm(NamedTuple):
         return _expect_list(page[self.within] if self.within else page)
 
     def next_url(self, answer: Answer, page: Any) -> str:
-        """The address of the page behind this one; "" behind the last."""
+        """Returns the address of the page behind this one; "" behind the last."""
         named_in_body = self.next_of(page) if self.within else None
         return next_page(answer, named_in_body) or ""
 
@@ -10888,7 +10888,7 @@ class _PageForm(NamedTuple):
 def _pages(
     project: ProjectRef, request: Request, form: _PageForm, *, is_sorted: bool = True
 ) -> Exchange:
-    """The listing of page after page, at most ten, until one has nothing new and nothing is missing.
+    """Reads page after page, at most ten, until one has nothing new and nothing is missing.
 
     A known release with another content id, a rebuild, is new. Where pages are left that were not read,
     nothing is said to be gone. Where the last page of a check has news, too, as after a rebuild of many tags,
@@ -10939,7 +10939,7 @@ class _UnreadPages:
     def has_enough(
         self, releases: Sequence[ListedRelease], last_page: Sequence[ListedRelease]
     ) -> bool:
-        """Whether the page behind the last one need not be read."""
+        """Tells whether the page behind the last one need not be read."""
         if not _has_nothing_new(self._project, last_page):
             return False
         if self.is_taken:  # pages in between were not read
@@ -10954,14 +10954,14 @@ class _UnreadPages:
         return False
 
     def take(self) -> str:
-        """The address to go on at; "" if there is none."""
+        """Returns the address to go on at; "" if there is none."""
         url = self._url
         self._url = ""
         self.is_taken = self.is_taken or bool(url)
         return url
 
     def leave(self, url: str) -> bool:
-        """Keep an address for the next check, where that is of use; returns whether it is."""
+        """Remembers an address for the next check, where that is of use; returns whether it is."""
         # What is known is read here at the earliest: a check that finds nothing new does without.
         if not self._is_used or not self._project.known:
             return False
@@ -10978,7 +10978,7 @@ def _has_nothing_new(project: ProjectRef, page: Sequence[ListedRelease]) -> bool
 
 
 def _missing(project: ProjectRef, releases: Sequence[ListedRelease]) -> str:
-    """The known versions that should stand on pages that were read, by their dates, with blanks between.
+    """Returns the known versions that should stand, by their dates, on pages that were read, as one text.
 
     They are gone, or pages are in another order than that of dates. The rest of the list says which; it is
     read for that once.
@@ -11011,7 +11011,7 @@ def _should_be_listed(before: Release, since: str, kinds: Collection[str]) -> bo
 def _readable(
     release_of: Callable[[Any], ListedRelease | None], entries: Sequence[Any]
 ) -> list[ListedRelease]:
-    """The releases of the entries that can be read. Raises what the first raises if none can."""
+    """Returns the releases of the entries that can be read. Raises what the first raises if none can."""
     releases = list[ListedRelease]()
     has_read_any = False
     for entry in entries:
@@ -11026,7 +11026,10 @@ def _readable(
 
 
 def _expect_list(value: Any) -> list[Any]:
-    """The value, which must be a list: an object could be iterated as well, and an empty one be no error."""
+    """Returns the value, which must be a list. Raises ValueError.
+
+    An object could be iterated as well, and an empty one would be no error.
+    """
     if not isinstance(value, list):
         kind = {dict: "an object", str: "a text", type(None): "null"}.get(type(value), "a number")
         raise ValueError(f"it answered {kind} where a list belongs")
@@ -11034,7 +11037,7 @@ def _expect_list(value: Any) -> list[Any]:
 
 
 def _renamed_to(releases: Answer, headers: Mapping[str, str]) -> Exchange:
-    """The new name of a project whose list of releases its host redirects to its own address, else None."""
+    """Returns the new name of a project, if its host redirects its list of releases to an address there."""
     if (
         releases.url == releases.requested_url
         or urlsplit(releases.url)[:2] != urlsplit(releases.requested_url)[:2]
@@ -11050,7 +11053,7 @@ def _renamed_to(releases: Answer, headers: Mapping[str, str]) -> Exchange:
 
 
 def _spelled(project: ProjectRef, pages: Iterable[str]) -> str | None:
-    """The name as the addresses of a project's releases spell it, if that is otherwise than asked; else None."""
+    """Returns the name as the pages of a project's releases spell it, if that is not as asked; else None."""
     start = f"{project.site}/"
     for page in pages:
         name = page[len(start) :][: len(project.name)]
@@ -11086,7 +11089,7 @@ def _placed(release: ListedRelease, rules: VersionRules) -> _Placed:
 def _above(
     project: ProjectRef, releases: Sequence[ListedRelease], tags: Sequence[ListedRelease]
 ) -> list[ListedRelease]:
-    """The tags without a release that are above the newest final release of their kind of name.
+    """Returns the tags without a release that are above the newest final release of their kind of name.
 
     None, if none of them is final. Where no final release is a plain version, as of "nightly" alone, all tags
     that are.
@@ -11129,7 +11132,7 @@ class _Lists(NamedTuple):
 
 
 def _releases_or_tags(project: ProjectRef, lists: _Lists) -> Exchange:
-    """The listing of a repository's releases with the tags above them, or of its tags where it has none."""
+    """Lists a repository's releases and the tags above them, or its tags alone."""
     request = Request(lists.releases_url, lists.headers, accept_statuses=_UNAVAILABLE)
     listing = yield from _pages(project, request, _PageForm(lists.release_of))
     answer = listing.cache_validator
@@ -11144,7 +11147,7 @@ def _releases_or_tags(project: ProjectRef, lists: _Lists) -> Exchange:
 
 
 def _with_tags_above(project: ProjectRef, lists: _Lists, listing: Listing) -> Exchange:
-    """The listing of a repository's releases, with the tags above them."""
+    """Adds to the listing of a repository's releases the tags above them."""
     beside = yield from _tags_beside(project, lists)
     above = _above(project, listing.releases, beside.releases)
     kinds = ["published"] if listing.has_all_of("published") else []
@@ -11159,7 +11162,7 @@ def _with_tags_above(project: ProjectRef, lists: _Lists, listing: Listing) -> Ex
 
 
 def _tags_beside(project: ProjectRef, lists: _Lists) -> Exchange:
-    """A listing of a repository's first page of tags, of those of their feed where there are more."""
+    """Lists a repository's first page of tags; with those of their feed, where there are more."""
     tags = list[ListedRelease]()
     has_more = True
     is_read = False
@@ -11183,7 +11186,7 @@ def _had_releases(project: ProjectRef) -> bool:
 
 
 def _tags_alone(project: ProjectRef, lists: _Lists, *, has_releases: bool) -> Exchange:
-    """The listing of the tags of a repository without releases.
+    """Lists the tags of a repository without releases.
 
     ``has_releases``: it has a list of releases, though an empty one; then tags may be missing.
     """
@@ -11217,7 +11220,10 @@ def _published(entry: Any, url: str = "") -> ListedRelease | None:
 
 
 def _any_date(text: str) -> str | None:
-    """A date as services write it: ISO 8601, RFC 822, a day, (milli)seconds since the epoch; else None."""
+    """Returns the date that a service wrote; None for another text.
+
+    They write ISO 8601, RFC 822, a day, or seconds or milliseconds since the epoch.
+    """
     if re.fullmatch("[0-9]{9,13}", text):
         is_in_milliseconds = len(text) > 11
         return timestamp(int(text) / (1000 if is_in_milliseconds else 1))
@@ -11249,7 +11255,7 @@ _ELEMENT = re.compile(
 
 
 def _encoding_of(body: bytes | bytearray) -> str:
-    """The encoding of XML, in small letters, as its first bytes or its declaration say."""
+    """Returns the encoding of XML, in small letters, as its first bytes or its declaration say."""
     if body[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"
     declared = _ENCODING.search(body, 0, KIB)
@@ -11258,7 +11264,7 @@ def _encoding_of(body: bytes | bytearray) -> str:
 
 
 def _xml_text(body: bytes | bytearray) -> str:
-    """The first 2 MiB of XML in whatever encoding, its data escaped, without comments, controls, definitions.
+    """Returns the first 2 MiB of XML, its CDATA escaped, without comments, controls and definitions.
 
     Raises LookupError for an unknown encoding.
     """
@@ -11281,7 +11287,7 @@ class _FeedEntry(NamedTuple):
 
 
 def _feed_entries(answer: Answer) -> list[_FeedEntry]:
-    """The entries of an Atom or RSS feed, well-formed or not, that have a date.
+    """Returns the entries of an Atom or RSS feed, well-formed or not, that have a date.
 
     Raises ValueError, for a part of a feed too, and LookupError.
     """
@@ -11292,7 +11298,7 @@ def _feed_entries(answer: Answer) -> list[_FeedEntry]:
 
 
 def _entries_of_any_feed(answer: Answer) -> list[_FeedEntry]:
-    """The entries of an Atom or RSS feed, or of a part of one, or of JSON; a date may be missing.
+    """Returns the entries of an Atom or RSS feed, or of a part of one, or of JSON; a date may be missing.
 
     Raises ValueError, LookupError.
     """
@@ -11331,7 +11337,7 @@ def _entries_in(text: str, base: str) -> list[_FeedEntry]:
 
 
 def _entry_of(part: str, base: str) -> _FeedEntry:
-    """What the elements of an entry say; of a name the first with a text counts."""
+    """Returns what the elements of an entry say; of a name the first with a text counts."""
     texts = dict[str, str]()
     for element in _ELEMENT.finditer(part):
         name = element[1]
@@ -11350,7 +11356,7 @@ def _first_text(texts: Mapping[str, str], *names: str) -> str:
 
 
 def _element_text(element: re.Match[str], base: str) -> str:
-    """The text of an element; of a note its markup, if it is of type xhtml, and of a link its address."""
+    """Returns the text of an element: of a link the address, of a note of type xhtml the markup."""
     name = element[1]
     markup = (element[3] or "").strip()
     text = html.unescape(re.sub("<[^<>]*>", "", markup))
@@ -11362,7 +11368,7 @@ def _element_text(element: re.Match[str], base: str) -> str:
 
 
 def _link_of_element(attributes: str, text: str, base: str) -> str:
-    """The address of an entry's page by a link; "" by one that leads elsewhere, as rel="self"."""
+    """Returns the address of an entry's page by a link; "" by one that leads elsewhere, as rel="self"."""
     link = re.search(r"""\bhref\s*=\s*(["'])(.*?)\1""", attributes, re.DOTALL)
     if link is None:
         return urljoin(base, text)
@@ -11372,7 +11378,7 @@ def _link_of_element(attributes: str, text: str, base: str) -> str:
 
 
 def _github_feed(project: ProjectRef, *, is_extra: bool = False) -> Exchange:
-    """The newest ten of releases.atom, which has tags without a release too; tags.atom if it is empty.
+    """Lists the newest ten of releases.atom, which has tags without a release too; of tags.atom if it is empty.
 
     ``is_extra``: nothing where there is none, as of a private repository.
     """
@@ -11443,7 +11449,7 @@ def github(project: ProjectRef) -> Exchange:
 def _github_commit_dates(
     project: ProjectRef, address: str, listing: Listing, headers: Mapping[str, str]
 ) -> Exchange:
-    """The dates of the commits of the newest tags that are unknown and have none, by version."""
+    """Returns the dates of the commits of the newest tags that are unknown and have none, by version."""
     commits = {
         release.version: release.content.partition(":")[2]
         for release in listing.releases
@@ -11517,7 +11523,7 @@ def _has_new_note(project: ProjectRef, releases: Iterable[ListedRelease]) -> boo
 
 
 def _forgejo_notes(project: ProjectRef) -> Exchange:
-    """The notes of the newest releases as HTML, by version."""
+    """Returns the notes of the newest releases as HTML, by version."""
     answer = yield Request(
         f"{project.site}/{project.name}/releases.rss",
         project.auth,
@@ -11533,7 +11539,7 @@ def _forgejo_notes(project: ProjectRef) -> Exchange:
 
 
 def _with_message(release: ListedRelease, message: str) -> ListedRelease:
-    """The release with another text of its note, unless it has none or that is empty."""
+    """Returns the release with another text of its note, unless it has none or that is empty."""
     if not release.note or not message:
         return release
     return dataclasses.replace(release, note=dataclasses.replace(release.note, message=message))
@@ -11557,7 +11563,7 @@ _BEARER_SCHEME = re.compile(r"(?:^|[\s,])bearer\s+(?=\w+\s{0,9}=)", re.IGNORECAS
 
 
 def _bearer_challenge(header: str) -> dict[str, str]:
-    """The parameters of the Bearer challenge in a WWW-Authenticate header, by name; none without one."""
+    """Returns the parameters of the Bearer challenge in a WWW-Authenticate header, by name."""
     begin = _BEARER_SCHEME.search(header)
     parameters = dict[str, str]()
     place = begin.end() if begin else len(header)
@@ -11568,7 +11574,7 @@ def _bearer_challenge(header: str) -> dict[str, str]:
 
 
 def _pull_scope(scope: str) -> str:
-    """The scope of a challenge where it is one to pull a repository; else "".
+    """Returns the scope of a challenge where it is one to pull a repository; else "".
 
     A registry that rewrites paths knows the image by another name than we do. Forgejo's registry names
     "repository:user/image:pull" whatever is asked for, and takes any scope. Others name a catalogue, or
@@ -11578,7 +11584,7 @@ def _pull_scope(scope: str) -> str:
 
 
 def _oci_answer(project: ProjectRef, request: Request) -> Exchange:
-    """The answer to a request, with a token where the registry wants one.
+    """Returns the answer to a request, asked with a token where the registry wants one.
 
     The project's memory holds the token until it is refused.
     https://distribution.github.io/distribution/spec/auth/token/
@@ -11633,7 +11639,7 @@ class LabelledImage(NamedTuple):
 
 
 def oci_labels(project: ProjectRef, reference: str, sought: Collection[str]) -> Exchange:
-    """The ``LabelledImage`` of a reference, read up to where one of the ``sought`` labels stands.
+    """Reads the ``LabelledImage`` of a reference, up to where one of the ``sought`` labels stands.
 
     Its index has annotations, for itself and for the first image there; then that one's manifest; then its
     configuration has labels. What stands in the earlier one counts.
@@ -11663,7 +11669,7 @@ def oci_labels(project: ProjectRef, reference: str, sought: Collection[str]) -> 
 
 
 def _first_image(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The first image in an index that is for some system, as attestations are not; else {}."""
+    """Returns the first image in an index that is for some system, as attestations are not; else {}."""
     for image in document.get("manifests") or ():
         if image.get("platform", {}).get("os") != "unknown":
             return image
@@ -11671,7 +11677,7 @@ def _first_image(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _labels_in(document: Mapping[str, Any]) -> dict[str, str]:
-    """The labels that an index, a manifest or a configuration has, without odd ones."""
+    """Returns the labels that an index, a manifest or a configuration has, without odd ones."""
     config = document.get("config") or {}
     sources = (
         document.get("annotations"),
@@ -11695,7 +11701,7 @@ def _label_texts(labels: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _path_behind(document: Mapping[str, Any]) -> str:
-    """The path of what is read after an index or a manifest; "" after a configuration."""
+    """Returns the path of what is read after an index or a manifest; "" after a configuration."""
     image = _first_image(document)
     if image:
         return f"manifests/{image['digest']}"
@@ -11738,7 +11744,7 @@ def oci(project: ProjectRef) -> Exchange:
 
 
 def _tag_list(project: ProjectRef) -> Exchange:
-    """The ``_TagList`` of an image, without the tags that are left out."""
+    """Returns the ``_TagList`` of an image, without the tags that are left out."""
     url: str | None = f"{project.site}/v2/{project.name}/tags/list?n=1000"
     tags, dates, digests = dict[str, None](), dict[str, str](), dict[str, str]()
     size, pages = 0, 0
@@ -11758,7 +11764,7 @@ def _tag_list(project: ProjectRef) -> Exchange:
 
 
 def _numbered(tags: Iterable[str]) -> list[str]:
-    """Those of the tags with a number, the highest first."""
+    """Returns the tags with a number, the highest first."""
     numbered = [tag for tag in tags if re.search("[0-9]", tag)]
     return sorted(numbered, key=version_order, reverse=True)
 
@@ -11766,7 +11772,7 @@ def _numbered(tags: Iterable[str]) -> list[str]:
 def _tags_to_describe(
     tags: Iterable[str], installed: Iterable[str], known: Collection[str]
 ) -> list[str]:
-    """The tags to ask for when they were made: of those that are new what runs, then the highest."""
+    """Returns the tags to ask for when they were made: of those that are new what runs, then the highest."""
     ranked = dict.fromkeys([*installed, *_numbered(tags)])
     return [tag for tag in ranked if tag not in known][:_DETAILS_PER_CHECK]
 
@@ -11774,7 +11780,7 @@ def _tags_to_describe(
 def _tags_to_watch(
     tags: Collection[str], installed: Iterable[str], known: Collection[str], asked_last: str
 ) -> list[str]:
-    """The tags to ask for their digests, in turn, as each may have been rebuilt.
+    """Returns the tags to ask for their digests, in turn, as each may have been rebuilt.
 
     They are what runs, latest, and the highest. ``asked_last``: the one that was asked for last; those that
     follow it were not for the longest.
@@ -11789,7 +11795,7 @@ def _tags_to_watch(
 
 
 def _digest_of_tag(project: ProjectRef, tag: str) -> Exchange:
-    """The digest of a tag; "" where it cannot be had."""
+    """Returns the digest of a tag; "" where it cannot be had."""
     request = Request(
         f"{project.site}/v2/{project.name}/manifests/{tag}",
         {"Accept": _MANIFESTS},
@@ -11808,7 +11814,7 @@ def _image(
     digest: str | None,
     platforms: Iterable[str | None] = (),
 ) -> ListedRelease | None:
-    """The release of an image's tag; None where it is left out.
+    """Returns the release of an image's tag; None where it is left out.
 
     ``platforms``: their digests, which count for what is installed, as it may be a platform's image.
     """
@@ -11873,7 +11879,7 @@ class _PackageVersion(NamedTuple):
 
 
 def _of_package(versions: Iterable[_PackageVersion], latest: str) -> list[ListedRelease]:
-    """The releases of a package's versions, with their deprecation as the note.
+    """Returns the releases of a package's versions, with their deprecation as the note.
 
     What is above npm's ``latest``, if there is one, is for those who ask for it, as by "next".
     """
@@ -11935,7 +11941,7 @@ def npm(project: ProjectRef) -> Exchange:
 
 
 def _npm_times(body: bytes | bytearray) -> Any:
-    """The dates of versions in a package's long form, which may be too large to be parsed.
+    """Returns the dates of versions in a package's long form, which may be too large to be parsed.
 
     Of what is called "time" in it, the longest has them.
     """
@@ -11975,16 +11981,21 @@ _HTML_HEADING = re.compile(
 )
 
 
+_FILE_LINK = re.compile(r"<a\s([^<>]{0,4000})>([^<>]{0,1000})", re.IGNORECASE)  # attributes, text
+_FILE_HREF = re.compile(r"""(?<![\w-])href\s*=\s*["']([^"'<>]*)""", re.IGNORECASE)
+_YANKED = re.compile(r"(?i)(?:^|[\s\"'])data-yanked(?=[\s=]|$)")
+
+
 def _simple_files(page: str) -> list[dict[str, Any]]:
-    """The files of an index's HTML page, shaped like the JSON form. Raises ValueError for another page."""
+    """Returns the files of an index's HTML page, in the shape of the JSON form. Raises ValueError."""
     files = list[dict[str, Any]]()
-    for link, text in re.findall(r"<a\s([^<>]{0,4000})>([^<>]{0,1000})", page, re.IGNORECASE):
-        href = re.search(r"""(?<![\w-])href\s*=\s*["']([^"'<>]*)""", link, re.IGNORECASE)
-        name = unquote(urlsplit(html.unescape(href[1] if href else "")).path.rpartition("/")[2])
-        files.append({
-            "filename": name if _ARCHIVE.search(name) else html.unescape(text).strip(),
-            "yanked": bool(re.search(r"(?i)(?:^|[\s\"'])data-yanked(?=[\s=]|$)", link)),
-        })
+    for attributes, text in _FILE_LINK.findall(page):
+        href = _FILE_HREF.search(attributes)
+        path = urlsplit(html.unescape(href[1])).path if href else ""
+        name = unquote(path.rpartition("/")[2])
+        if not _ARCHIVE.search(name):
+            name = html.unescape(text).strip()
+        files.append({"filename": name, "yanked": bool(_YANKED.search(attributes))})
     if page.strip() and not any(_ARCHIVE.search(file["filename"]) for file in files):
         raise ValueError("it answered a web page that lists no files")
     return files
@@ -11996,7 +12007,7 @@ def pep503(name: str) -> str:
 
 
 def _version_of_file(filename: str, name: str) -> str | None:
-    """The version in the name of a package's file; None for other files."""
+    """Returns the version in the name of a package's file; None for other files."""
     end = _ARCHIVE.search(filename)
     if end is None:
         return None
@@ -12028,7 +12039,7 @@ def simple(project: ProjectRef) -> Exchange:
 
 
 def _simple_answer(project: ProjectRef) -> Exchange:
-    """The index's answer about a package, wherever below its address it is.
+    """Returns the index's answer about a package, wherever below its address it is.
 
     The folder of the protocol is often left out of an index's address; devpi's has a plus.
     """
@@ -12066,7 +12077,7 @@ def sourcehut(project: ProjectRef) -> Exchange:
 
 
 def _version_of_path(path: str, project: str) -> str | None:
-    """The version of ``/stable/1.2/foo-1.2.tar.gz``: its deepest folder named by one, else its file."""
+    """Returns the version of ``/stable/1.2/foo-1.2.tar.gz``: that of its deepest folder, else of its file."""
     *folders, file = path.strip("/").split("/")
     if _SIDE_FILE.fullmatch(file):
         return None
@@ -12117,7 +12128,7 @@ def packagist(project: ProjectRef) -> Exchange:
 
 
 def _packagist_entries(document: Any, name: str) -> list[dict[str, Any]]:
-    """The entries of a package's versions.
+    """Returns the entries of a package's versions.
 
     Where the document is minified, each has what differs from the one before. Of some servers they are an
     object, by version.
@@ -12138,7 +12149,7 @@ def _packagist_entries(document: Any, name: str) -> list[dict[str, Any]]:
 
 
 def _as_answered(project: ProjectRef, names: Iterable[str]) -> str | None:
-    """The name that a registry calls a project by, if it is spelled otherwise than asked; else None.
+    """Returns the name that a registry calls a project by, if it is spelled otherwise than asked; else None.
 
     It is the first of the names, newest first, with other letter case or, as of crates, other dashes.
     """
@@ -12210,7 +12221,7 @@ def cargo(project: ProjectRef) -> Exchange:
 
 
 def _crates_dates(name: str, versions: Collection[str]) -> Exchange:
-    """The dates of those of the versions that the API of crates.io has; none if it answers an error."""
+    """Returns the dates of the versions, as far as the API of crates.io has them."""
     answer = yield Request(
         f"https://crates.io/api/v1/crates/{name}/versions?per_page=100&sort=date",
         accept_statuses=_ANY_ERROR,
@@ -12248,7 +12259,7 @@ def pub(project: ProjectRef) -> Exchange:
 
 
 def _section(changes: str, heading: re.Pattern[str], version: str) -> str:
-    """A version's part of a changelog: from its heading to the next one."""
+    """Returns a version's part of a changelog: from its heading to the next one."""
     changes = changes[: 4 * NOTE_LIMIT]
     name = version.removeprefix("v")
     begin = -1
@@ -12291,9 +12302,9 @@ def metacpan(project: ProjectRef) -> Exchange:
 
 
 def _distribution_of_module(project: ProjectRef) -> Exchange:
-    """The distribution that has the module of a name: a missing distribution has an empty list of releases.
+    """Returns the distribution that has the module of a name. Raises ProjectMissing.
 
-    Raises ProjectMissing.
+    A distribution that there is not has an empty list of releases.
     """
     module = project.name.replace("-", "::")
     answer = yield Request(f"{project.site}/v1/module/{module}", accept_statuses=(404,))
@@ -12304,7 +12315,7 @@ def _distribution_of_module(project: ProjectRef) -> Exchange:
 
 
 def _metacpan_notes(project: ProjectRef, path: str, version: str) -> Exchange:
-    """A version's part of the changelog of a release, "" without one."""
+    """Returns a version's part of the changelog of a release, "" without one."""
     answer = yield Request(f"{project.site}/v1/changes/{path}", accept_statuses=_UNAVAILABLE)
     if answer.status != 200:
         return ""
@@ -12342,13 +12353,13 @@ class _GoModule(NamedTuple):
 
 
 def _go_address(site: str, module: str) -> str:
-    """The address of a module at a proxy; a capital is written as ! and its small letter."""
+    """Returns the address of a module at a proxy; a capital is written as ! and its small letter."""
     escaped = re.sub("[A-Z]", lambda letter: "!" + letter[0].lower(), module)
     return f"{site}/{escaped}/@"
 
 
 def _go_modules(project: ProjectRef) -> Exchange:
-    """The ``_GoModule`` of a name and those of its next majors."""
+    """Returns the ``_GoModule`` of a name and those of its next majors."""
     base, _, suffix = project.name.rpartition("/v")
     major = int(suffix) if re.fullmatch("[1-9][0-9]{0,5}", suffix) else 0
     base = base if major else project.name
@@ -12373,7 +12384,7 @@ def _go_modules(project: ProjectRef) -> Exchange:
 
 
 def _go_dates(text: str) -> dict[str, str | None]:
-    """The versions in a module's list, with the dates that some proxies add."""
+    """Returns the versions in a module's list, with the dates that some proxies add."""
     dates = dict[str, str | None]()
     for line in text.splitlines():
         words = line.split()
@@ -12393,7 +12404,7 @@ class _VersionRange(NamedTuple):
 
 
 def _go_retractions(mod: str) -> list[_VersionRange]:
-    """What a module's go.mod retracts: https://go.dev/ref/mod#go-mod-file-retract"""
+    """Returns what a module's go.mod retracts: https://go.dev/ref/mod#go-mod-file-retract"""
     code = re.sub(r"//[^\n]*", "", mod)  # without comments
     text = " ".join(re.findall(r"^[ \t]*retract[ \t]*(\([^()]*\)|[^\n()]*)", code, re.MULTILINE))
     ranges = list[_VersionRange]()
@@ -12405,7 +12416,7 @@ def _go_retractions(mod: str) -> list[_VersionRange]:
 
 
 def _go_withdrawn(address: str, versions: Collection[str]) -> Exchange:
-    """Those of a module's versions that the go.mod of its newest one retracts.
+    """Returns the versions of a module that the go.mod of its newest one retracts.
 
     What is from before the module had a go.mod, as v2.0.0+incompatible, has none that could retract.
     """
@@ -12454,14 +12465,14 @@ def goproxy(project: ProjectRef) -> Exchange:
 
 
 def _go_pseudo_version(module: _GoModule) -> Exchange:
-    """The listing of a module of which no version was tagged: that of its last commit."""
+    """Returns the listing of a module of which no version was tagged: that of its last commit."""
     latest = (yield Request(f"{module.address}latest", _GO_HEADERS)).json()
     release = make_release(latest["Version"], latest.get("Time"))
     return Listing([release], complete_kinds=())  # those of former commits are there, too
 
 
 def _go_info_dates(addresses: Mapping[str, str], versions: Iterable[str]) -> Exchange:
-    """The dates of the highest of the versions, by version."""
+    """Returns the dates of the highest of the versions, by version."""
     dates = dict[str, str | None]()
     for version in sorted(versions, key=version_order, reverse=True)[:_GO_DATES_PER_CHECK]:
         url = f"{addresses[version]}v/{quote(version, safe='+')}.info"
@@ -12494,7 +12505,7 @@ _MAVEN_FOLDER = re.compile(
 
 
 def _maven_dates(project: ProjectRef, folder: str) -> Exchange:
-    """The dates of an artifact's versions by the page that lists its folder; none without such a page."""
+    """Returns the dates of an artifact's versions, by the page that lists its folder, if there is one."""
     answer = yield Request(folder, project.auth, accept_statuses=_ANY_ERROR)
     page = answer.text() if answer.status == 200 else ""
     return {unquote(version): f"{date}:00Z" for version, date in _MAVEN_FOLDER.findall(page)}
@@ -12523,7 +12534,7 @@ def artifacthub(project: ProjectRef) -> Exchange:
 
 
 def _artifacthub_notes(project: ProjectRef, package_id: str) -> Exchange:
-    """The changes of a package's versions as HTML, by version."""
+    """Returns the changes of a package's versions as HTML, by version."""
     answer = yield Request(
         f"{project.site}/api/v1/packages/{quote(package_id, safe='')}/changelog",
         project.auth,
@@ -12553,7 +12564,7 @@ _GIT_VERSION_2 = {"Git-Protocol": "version=2"}
 
 
 def git(project: ProjectRef) -> Exchange:
-    """A repository's tags over smart HTTP, without dates.
+    """Lists a repository's tags over smart HTTP, without dates.
 
     By https://git-scm.com/docs/protocol-v2#_ls_refs, else by
     https://git-scm.com/docs/http-protocol#_smart_clients, which lists all refs: lines after their length.
@@ -12578,7 +12589,7 @@ def git(project: ProjectRef) -> Exchange:
 
 
 def _git_request_for_tags(advertisement: Answer, auth: Mapping[str, str]) -> Request:
-    """The request of protocol version 2 that answers with the tags alone."""
+    """Returns the request of protocol version 2 that answers with the tags alone."""
     url = advertisement.url.replace("/info/refs?service=", "/")
     content_type = "application/x-git-upload-pack-request"
     # Which hashes the repository has, said back: we read any.
@@ -12592,7 +12603,7 @@ def _git_request_for_tags(advertisement: Answer, auth: Mapping[str, str]) -> Req
 
 
 def _git_tag_pattern(body: bytes | bytearray, head: bytes) -> re.Pattern[bytes]:
-    """The pattern of tags, in an answer that is whole. Raises ValueError for another."""
+    """Returns the pattern of tags, in an answer that is whole. Raises ValueError for another."""
     if not body.startswith(head):
         raise ValueError("it is no git repository over HTTP")
     end = body[max(len(head), len(body) - 40) :]
@@ -12602,7 +12613,7 @@ def _git_tag_pattern(body: bytes | bytearray, head: bytes) -> re.Pattern[bytes]:
 
 
 def _git_commits(body: bytes | bytearray, pattern: re.Pattern[bytes]) -> dict[str, str]:
-    """The commits of the highest tags, by tag; there may be very many tags.
+    """Returns the commits of the highest tags, by tag; there may be very many tags.
 
     An annotated tag has its commit behind it, or comes twice, then as v1^{}.
     """
@@ -12626,7 +12637,7 @@ def savannah(project: ProjectRef) -> Exchange:
 
 
 def _filled(template: str, name: str, safe: str = "/", **fields: str) -> str:
-    """An address of a template, with what a Dialect says that those contain."""
+    """Returns an address of a template, with what a Dialect says that those contain."""
     group, _, artifact = name.partition(":")
     values = {
         "name": quote(name, safe=safe),
@@ -12640,7 +12651,7 @@ def _filled(template: str, name: str, safe: str = "/", **fields: str) -> str:
 
 
 def _url_and_fragment(project: ProjectRef) -> tuple[str, str]:
-    """``(address, fragment)`` of a provider's template, or of a name that is an address itself."""
+    """Returns the address and the fragment of a provider's template, or of a name that is an address."""
     address, _, fragment = (project.site or project.name).partition("#")
     return _filled(address, project.name), fragment.replace("{name}", project.name)
 
@@ -12653,7 +12664,7 @@ class _Member(NamedTuple):
 
 
 def _json_members(value: Any) -> list[_Member]:
-    """The members of an object or a list; of another value none."""
+    """Returns the members of an object or a list; of another value none."""
     if isinstance(value, dict):
         return [_Member(key, member) for key, member in value.items()]
     if isinstance(value, list):
@@ -12662,7 +12673,7 @@ def _json_members(value: Any) -> list[_Member]:
 
 
 def _json_members_with(value: Any, conditions: str) -> list[_Member]:
-    """The members of a JSON value that have those texts: ``path=text,path=text``."""
+    """Returns the members of a JSON value that have those texts: ``path=text,path=text``."""
     texts = [condition.partition("=")[::2] for condition in conditions.split(",") if condition]
     return [
         member
@@ -12672,7 +12683,7 @@ def _json_members_with(value: Any, conditions: str) -> list[_Member]:
 
 
 def _values_at(value: Any, path: str) -> list[_Member]:
-    """All that a path leads to in a JSON value: keys with dots between.
+    """Returns all that a path leads to in a JSON value: keys with dots between.
 
     ``*`` is every member of an object or a list, ``[path=text,path=text]`` every one with those texts there.
     """
@@ -12691,7 +12702,7 @@ def _values_at(value: Any, path: str) -> list[_Member]:
 
 
 def _text_at(value: Any, path: str) -> str:
-    """The first text, number or boolean at a path, as text; "" without one."""
+    """Returns the first text, number or boolean at a path, as text; "" without one."""
     for member in _values_at(value, path):
         if isinstance(member.value, str):
             return member.value
@@ -12713,7 +12724,7 @@ _FIELDS = {
 
 
 def json_(project: ProjectRef) -> Exchange:
-    """One JSON document of any service, of whose address the fragment says what stands where.
+    """Reads one JSON document of any service; the fragment of its address says what stands where.
 
     It says ``entries``, and in an entry ``version`` (else "version", its key or itself), ``date``, ``note``,
     ``url`` and ``prerelease``, also as path=text. ``header`` is one that the service wants, as Name:value.
@@ -12736,7 +12747,7 @@ def json_(project: ProjectRef) -> Exchange:
 
 
 def _json_release(entry: _Member, paths: Mapping[str, str]) -> ListedRelease | None:
-    """The release of an entry; None of what has no number in its version, as "trunk"."""
+    """Returns the release of an entry; None of what has no number in its version, as "trunk"."""
     version = _text_at(entry.value, paths["version"]) or entry.key
     if not version and isinstance(entry.value, str):
         version = entry.value
@@ -12755,7 +12766,7 @@ def _json_release(entry: _Member, paths: Mapping[str, str]) -> ListedRelease | N
 
 
 def _cut_before(after: str, match: re.Match[str]) -> list[str]:
-    """What stands in a match's group before each place of the text ``after``, the shortest first."""
+    """Returns what stands in a match's group before each place of the text ``after``, the shortest first."""
     text, start, end = match.string, match.start(1), match.end() + len(after)
     versions = list[str]()
     place = text.find(after, start + 1, end)
@@ -12766,7 +12777,7 @@ def _cut_before(after: str, match: re.Match[str]) -> list[str]:
 
 
 def _versions_around(pattern: str, text: str) -> Iterator[str]:
-    """What stands in a text in the place of ``{version}``, the rest of the pattern being literal.
+    """Yields what stands in a text in the place of ``{version}``; the rest of the pattern is literal.
 
     It is a digit, and what versions have after it, up to the last place of what follows that leaves a version.
     No pattern takes long.
@@ -12781,7 +12792,7 @@ def _versions_around(pattern: str, text: str) -> Iterator[str]:
 
 
 def page_(project: ProjectRef) -> Exchange:
-    """The versions on any page: the fragment of its address is the text around one, #Version {version}.
+    """Lists the versions on any page: the fragment of its address is the text around one, #Version {version}.
 
     Or a header of the answer and the text there, #header:X-Version {version}; Location is where redirects end.
     Entities and percent-escapes are decoded, unless the text is there only as it is.
@@ -12805,7 +12816,7 @@ def page_(project: ProjectRef) -> Exchange:
 
 
 def _header_text(answer: Answer, name: str, *, is_whole: bool) -> str:
-    """What a header of an answer says; of Location the address where redirects ended.
+    """Returns what a header of an answer says; of Location the address where redirects ended.
 
     ``is_whole``: all of it should be the version; of that address that is its last part.
     """
@@ -12819,7 +12830,7 @@ def _header_text(answer: Answer, name: str, *, is_whole: bool) -> str:
 
 
 def feed_(project: ProjectRef) -> Exchange:
-    """Any Atom (RFC 4287) or RSS feed; the version stands in an entry's title.
+    """Reads any Atom (RFC 4287) or RSS feed; the version stands in an entry's title.
 
     It stands in the place that the fragment of the address says, ``#Firefox {version}``, else it is the first
     with a dot.
@@ -12838,7 +12849,7 @@ def feed_(project: ProjectRef) -> Exchange:
 
 
 def _version_in_title(title: str, pattern: str) -> str:
-    """The version in the place that the pattern says, without one the first with a dot; "" if there is none."""
+    """Returns the version where the pattern says, without a pattern the first with a dot; "" without any."""
     if pattern:
         version = next(_versions_around(pattern, title), "")
     else:
@@ -12855,7 +12866,7 @@ class _Chart(NamedTuple):
 
 
 def _charts(index: bytes | bytearray, name: str) -> list[_Chart]:
-    """A chart's versions in a repository's index; helm writes block YAML, others JSON."""
+    """Returns a chart's versions in a repository's index; helm writes block YAML, others JSON."""
     if not index[:200].lstrip().startswith(b"{"):
         return _charts_in_yaml(index, name)
     charts = list[_Chart]()
@@ -12866,7 +12877,7 @@ def _charts(index: bytes | bytearray, name: str) -> list[_Chart]:
 
 
 def _charts_in_yaml(index: bytes | bytearray, name: str) -> list[_Chart]:
-    """A chart's versions in block YAML, found by their indentation.
+    """Returns a chart's versions in block YAML, found by their indentation.
 
     It may be cut, so what is behind its last line break does not count.
     """
@@ -12916,7 +12927,7 @@ def helm(project: ProjectRef) -> Exchange:
 
 
 def _coordinates(name: str) -> str:
-    """``group:artifact`` of that, of ``group/artifact``, or of ``com/google/guava/guava``."""
+    """Returns ``group:artifact`` of that, of ``group/artifact``, or of ``com/google/guava/guava``."""
     group, _, artifact = name.rpartition("/")
     if ":" in name or not group:
         return name
@@ -12928,7 +12939,7 @@ def _without_git(name: str) -> str:
 
 
 def _folded_address(name: str) -> str:
-    """An address with the double slash that name_at() has folded, a lower-case host and no git+ before it."""
+    """Returns an address that name_at() has folded, with both slashes, a host in small letters and no git+."""
     match = re.fullmatch(r"(?:git\+)?(https?):/+([^/?#]+)(.*)", name, re.IGNORECASE)
     if not match:
         return name
@@ -12941,7 +12952,7 @@ def _header(name: str, before: str = "") -> Callable[[str], dict[str, str]]:
 
 
 def _basic_auth(user: str) -> Callable[[str], dict[str, str]]:
-    """The token as a password, or ``user:password`` as it is."""
+    """Returns what makes the header of a token: a password, or ``user:password`` as it is."""
 
     def auth(token: str) -> dict[str, str]:
         both = token if ":" in token else f"{user}:{token}"
@@ -13111,13 +13122,13 @@ class ProviderTable(dict[str, Provider]):
 
     @functools.cached_property
     def registries(self) -> ProviderTable:
-        """Those that have images."""
+        """The providers that have images."""
         return ProviderTable({
             id_: provider for id_, provider in self.items() if provider.dialect.has_images
         })
 
     def project_at(self, host: str, path: str) -> tuple[Provider, str] | None:
-        """``(provider, name)`` of the project that a page is about.
+        """Returns the provider and the name of the project that a page is about.
 
         ``host``: in small letters, with its port.
         """
@@ -13150,7 +13161,7 @@ class _HostPattern(NamedTuple):
 
 
 def _page_patterns(provider: Provider) -> Iterator[_HostPattern]:
-    """The patterns of the addresses of a provider's pages, in the order in which they are tried.
+    """Yields the patterns of the addresses of a provider's pages, in the order in which they are tried.
 
     They are at its server, or at that of the built-in provider whose id it has, as of a mirror.
     """
@@ -13184,7 +13195,7 @@ def _row(
     pasted: tuple[str, ...] = (),
     **rules: Any,
 ) -> Provider:
-    """A provider; ``rules``: the fields of its dialect that differ there."""
+    """Returns a provider; ``rules``: the fields of its dialect that differ there."""
     return Provider(
         id_,
         site,
@@ -13203,7 +13214,7 @@ BY_ADDRESS = ("feed", "git", "helm", "page")  # providers whose projects are add
 
 
 def _by_address(speaks: str, form: str, fragment: str, example: str) -> Provider:
-    """A provider without a site of its own, whose projects are addresses with a fragment."""
+    """Returns a provider without a site of its own, whose projects are addresses with a fragment."""
     return _row(
         speaks,
         "",
@@ -13230,7 +13241,10 @@ def _service(
     speaks: str = "json",
     **rules: Any,
 ) -> Provider:
-    """A provider whose site is a template, as ``json_`` reads it. Addresses of its pages may be pasted."""
+    """Returns a provider whose site is a template, as ``json_`` reads it.
+
+    Addresses of its pages may be pasted.
+    """
     address = re.escape(page.partition("://")[2].rstrip("/")).replace(r"\{parts\}", _PARTS)
     own_page = address.replace(r"\{name\}", f"({pattern})") + _REST
     return _row(
@@ -13412,7 +13426,7 @@ PROVIDERS = ProviderTable((row.id, row) for row in _PROVIDER_ROWS)
 
 
 def _problem_of_row(id_: str, speaks: str, site: str) -> str:
-    """What is wrong with an operator's provider, such as the fragment that says how to read its address."""
+    """Returns what is wrong with an operator's provider, as with the fragment of its address; "": nothing."""
     fragment = site.partition("#")[2]
     has_pattern = "{version}" in fragment or fragment.startswith("header:")
     if speaks not in DIALECTS:
@@ -13432,7 +13446,7 @@ def _problem_of_row(id_: str, speaks: str, site: str) -> str:
 def providers_with(
     rows: Iterable[tuple[str, str, str]], own: Iterable[Provider] = ()
 ) -> ProviderTable:
-    """The built-in providers with the operator's added or moved, sorted by id. Raises SettingError.
+    """Returns the built-in providers with the operator's added or moved, sorted by id. Raises SettingError.
 
     A built-in one that is moved keeps its rules, unless it speaks another dialect now.
     """
@@ -13484,7 +13498,7 @@ class OsvQuery(NamedTuple):
 
 
 def _go_module(name: str, version: str) -> str:
-    """The module of a version: each major from 2 on is one of its own.
+    """Returns the module of a version: each major from 2 on is one of its own.
 
     https://go.dev/ref/mod#major-version-suffixes
     """
@@ -13497,7 +13511,7 @@ def _go_module(name: str, version: str) -> str:
 
 
 def _go_release(version: str) -> str:
-    """A version of Go as OSV has it, as go1.22rc1 is 1.22.0-rc.1; "" for another text."""
+    """Returns a version of Go as OSV has it, as go1.22rc1 is 1.22.0-rc.1; "" for another text."""
     match = _GO_TOOLCHAIN.fullmatch(version)
     if not match:
         return ""
@@ -13506,7 +13520,7 @@ def _go_release(version: str) -> str:
 
 
 def osv_queries(provider: Provider, name: str, version: str) -> list[OsvQuery]:
-    """What to ask OSV about a version of a project, the answer that is surest first.
+    """Returns what to ask OSV about a version of a project, the answer that is surest first.
 
     Empty: OSV does not know such projects, whatever it would answer. Of a repository it is asked for the tag,
     as "GIT"; that answer is not certain. A repository at GitHub may be an action, whose versions have three
@@ -13540,7 +13554,7 @@ _PRODUCTS = {
 
 
 def _oci_purls(provider: Provider, name: str) -> list[str]:
-    """The purls of an image in another registry than Docker Hub.
+    """Returns the purls of an image in another registry than Docker Hub.
 
     Their repository_url is that of the image, or of what holds it. Quay's pages have "repository" in their
     addresses, and so have purls that were copied there.
@@ -13557,7 +13571,7 @@ def _oci_purls(provider: Provider, name: str) -> list[str]:
 
 
 def product_of(provider: Provider, name: str, products: Mapping[str, str]) -> str:
-    """The product of endoflife.date that a project is for sure, by ``products`` of purls; else ""."""
+    """Returns the product of endoflife.date that a project is for sure, by ``products`` of purls; else ""."""
     if provider.id == "endoflife":
         return name
     types = [type_ for type_, id_ in PURL_TYPES.items() if id_ == provider.id]
@@ -13584,7 +13598,7 @@ RASTER_IMAGE = re.compile(
 
 
 def picture_of(provider: Provider, owner: str) -> Generator[Request, Answer, bytes]:
-    """The picture of an owner, from the provider's own hosts and without its token.
+    """Returns the picture of an owner, from the provider's own hosts and without its token.
 
     b"" if there is no small raster image.
     """
@@ -13611,7 +13625,7 @@ def picture_of(provider: Provider, owner: str) -> Generator[Request, Answer, byt
 
 
 def unknown_provider(id_: str) -> str:
-    """The error of a project whose provider this process does not know, though another may."""
+    """Returns the error of a project whose provider this process does not know, though another may."""
     return (
         f"there is no provider {id_} here, so its projects are not checked; add it on the page Settings, "
         f"with 'config set provider {id_}=...' or with --provider {id_}=..."
@@ -13626,7 +13640,7 @@ class ProjectName(NamedTuple):
 
 
 def name_at(provider: Provider, text: str) -> ProjectName:
-    """The name of a project that a text says. Raises Invalid."""
+    """Returns the name of a project that a text says. Raises Invalid."""
     dialect = provider.dialect
     name = dialect.normalise(re.sub(r"/+", "/", text.strip()).strip("/"))
     is_odd = len(name) > NAME_LIMIT or re.search(r"(?:^|/)\.{1,2}(?:/|$)", name)
@@ -13645,7 +13659,7 @@ def name_at(provider: Provider, text: str) -> ProjectName:
 def project_named(
     providers: Mapping[str, Provider], id_: str, name: str
 ) -> tuple[Provider, str] | None:
-    """``(provider, name)`` of a project; None without that provider, or if it has no such names."""
+    """Returns the provider and the name of a project; None if there is no such provider or name."""
     with contextlib.suppress(Invalid, KeyError):
         return providers[id_], name_at(providers[id_], name).name
     return None
@@ -13729,7 +13743,7 @@ def _read_purl(text: str) -> _Purl | None:
 
 
 def _name_of_purl(purl: _Purl) -> str:
-    """The name of a purl's project at the provider of its type."""
+    """Returns the name of a purl's project at the provider of its type."""
     origin = purl.qualifiers.get("upstream") or purl.last_name
     match purl.type:
         case "apk":
@@ -13748,7 +13762,7 @@ def _name_of_purl(purl: _Purl) -> str:
 
 
 def _go_project(providers: Mapping[str, Provider], purl: _Purl) -> tuple[Provider, str] | None:
-    """The project of a purl of Go, whose subpath is a package, or the rest of a module's name."""
+    """Returns the project of a purl of Go, whose subpath is a package, or the rest of a module's name."""
     is_package = re.match(r"(?:cmd|internal|pkg)(?:/|$)", purl.subpath)
     end = "" if is_package else unquote(purl.subpath).strip("/")
     name = "/".join(filter(None, (purl.name, end)))
@@ -13758,7 +13772,7 @@ def _go_project(providers: Mapping[str, Provider], purl: _Purl) -> tuple[Provide
 
 
 def _project_of_purl(providers: Mapping[str, Provider], text: str) -> tuple[Provider, str] | None:
-    """The project of ``pkg:npm/%40scope/name@1.0``."""
+    """Returns the project of ``pkg:npm/%40scope/name@1.0``."""
     purl = _read_purl(text)
     if purl is None:
         return None
@@ -13780,8 +13794,9 @@ def _project_of_purl(providers: Mapping[str, Provider], text: str) -> tuple[Prov
 
 
 def _image_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, str] | None:
-    """The project of an image's reference, at Docker Hub unless it names a registry, or of its list of tags.
+    """Returns the project of an image's reference, or of the address of its list of tags.
 
+    It is at Docker Hub unless the reference names a registry.
     Without a tag it may be a repository or a module, unless its registry has a port or is called like one.
     """
     tag_list = re.fullmatch(r"https?://([^/]+)/v2/(.+)/tags/list", text)
@@ -13814,7 +13829,7 @@ class _Page(NamedTuple):
 
 
 def _host_and_path(text: str) -> _Page:
-    """Where an address leads, without user, query and slashes around the path."""
+    """Returns where an address leads, without user, query and slashes around the path."""
     text = re.sub(
         r"^(?:(?:git\+)?ssh://git@([^:/]+)(?::[0-9]+)?/|git@([^:/]+):)", r"https://\1\2/", text
     )
@@ -13847,12 +13862,10 @@ _CHART_INDEX = re.compile(r"https?://[^?#]+/index\.ya?ml", re.IGNORECASE)
 def _project_of_address(
     providers: Mapping[str, Provider], text: str
 ) -> tuple[Provider, str] | None:
-    """The project that an address itself is, where that tells whose: of a chart, a feed or a page."""
+    """Returns the project that an address itself is, where that tells whose: of a chart, a feed or a page."""
     if len(text) > 2 * NAME_LIMIT:  # no name is as long
         return None
     address, _, fragment = text.partition("#")
-    if len(text) > 2 * NAME_LIMIT:
-        return None
     if fragment and _CHART_INDEX.fullmatch(address):
         return project_named(providers, "helm", text)
     if _FEED_ADDRESS.fullmatch(text) and (not fragment or "{version}" in fragment):
@@ -13863,7 +13876,10 @@ def _project_of_address(
 
 
 def project_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, str] | None:
-    """``(provider, name)`` of the project of a page's, feed's, image's or repository's address, or of a purl."""
+    """Returns the provider and the name of the project of an address or a purl.
+
+    The address is that of a page, a feed, an image or a repository.
+    """
     text = re.sub("^(?:docker|oci)://", "", text.strip())
     if text[:4].lower() == "pkg:":
         return _project_of_purl(providers, text)
@@ -13887,7 +13903,7 @@ class TypedProject(NamedTuple):
 
 
 def split_provider(providers: Collection[str], id_: str | None, text: str) -> TypedProject:
-    """The provider that a typed text begins with, as in "npm react" and "npm:react", else ``id_``.
+    """Returns the provider that a typed text begins with, as in "npm react" and "npm:react", else ``id_``.
 
     What may be an image's tag, as in debian:12 and debian:bookworm-slim, is left alone.
     """
@@ -13928,7 +13944,7 @@ _LIKELY_LIMIT = 8
 
 
 def likely_providers(providers: Mapping[str, Provider], name: str) -> list[Provider]:
-    """Up to eight providers whose projects may have such a name, those that most people mean first."""
+    """Returns up to eight providers whose projects may have such a name, those that most people mean first."""
     likely = list[Provider]()
     for id_ in dict.fromkeys((*_LIKELY, *providers)):
         if project_named(providers, id_, name):
@@ -13958,7 +13974,7 @@ def _own_server(text: str) -> str:
 
 
 def _without_provider(providers: Mapping[str, Provider], text: str, *, is_typed: bool) -> Invalid:
-    """The error of a project that is named without its provider, with what would be right."""
+    """Returns the error of a project that is named without its provider, with what would be right."""
     shown = text[:NAME_LIMIT]
     if _CHART_INDEX.fullmatch(text[: 2 * NAME_LIMIT].strip()):
         words = f"{shown!r} lists the charts of a repository; add # and the name of one of them"
@@ -13992,7 +14008,7 @@ class FoundProject(NamedTuple):
 def _project_by_address(
     providers: Mapping[str, Provider], text: str, *, is_typed: bool
 ) -> FoundProject:
-    """The project of a text without a provider. Raises Invalid."""
+    """Returns the project of a text without a provider. Raises Invalid."""
     project = project_in(providers, text)
     may_be_host = "." in text.partition("/")[0]
     if not project and is_typed and not may_be_host:
@@ -14004,7 +14020,7 @@ def _project_by_address(
 
 
 def _project_of_provider(providers: Mapping[str, Provider], id_: str, text: str) -> FoundProject:
-    """The project of a name at a provider, or of its address there. Raises Invalid."""
+    """Returns the project of a name at a provider, or of its address there. Raises Invalid."""
     provider = providers[id_]
     own = project_in({id_: provider}, text)
     if own:
@@ -14018,7 +14034,7 @@ def _project_of_provider(providers: Mapping[str, Provider], id_: str, text: str)
 
 
 def _no_provider(providers: Mapping[str, Provider], id_: str, *, is_typed: bool) -> Invalid:
-    """The error of a project at a provider that there is not."""
+    """Returns the error of a project at an unknown provider."""
     all_providers = "GET /v1/providers lists all"
     if is_typed:
         all_providers = f"there are {', '.join(providers)}"
@@ -14029,7 +14045,7 @@ def _no_provider(providers: Mapping[str, Provider], id_: str, *, is_typed: bool)
 def project_at(
     providers: Mapping[str, Provider], id_: str | None, text: str, *, is_typed: bool = False
 ) -> FoundProject:
-    """The project of a provider's id and a name, or of an address. Raises Invalid.
+    """Returns the project of a provider's id and a name, or of an address. Raises Invalid.
 
     ``is_typed``: by a person, who may begin with the provider, and means GitHub by owner/repository.
     """
@@ -14062,7 +14078,7 @@ class _Whereabouts(NamedTuple):
 
 
 def _server_and_name(provider: Provider, name: str) -> _Whereabouts:
-    """Where a project is.
+    """Returns where a project is.
 
     A registry that an image names is spoken to as Docker does: without TLS only on this machine.
     """
@@ -14074,7 +14090,7 @@ def _server_and_name(provider: Provider, name: str) -> _Whereabouts:
 
 
 def page_of(provider: Provider, name: str, version: str | None = None) -> str:
-    """Where people see a project's releases, or one of them."""
+    """Returns where people see a project's releases, or one of them."""
     pages = provider if provider.page else provider.dialect
     template = pages.page
     if version is not None and pages.release_page:
@@ -14129,7 +14145,7 @@ _NOTE_URL = re.compile(r"https?://[^\0\s\"'<>\ud800-\udfff]+")
 
 
 def clean_note(provider: Provider, name: str, version: str, note: Note) -> Note:
-    """The note as it can be stored and shown, with absolute links that are no scripts."""
+    """Returns the note as it can be stored and shown, with absolute links that are no scripts."""
     url = ""
     if isinstance(note.url, str) and _NOTE_URL.fullmatch(note.url):
         url = note.url[:2000]
@@ -14143,7 +14159,10 @@ def clean_note(provider: Provider, name: str, version: str, note: Note) -> Note:
 def clean_releases(
     provider: Provider, name: str, releases: Iterable[ListedRelease]
 ) -> list[ListedRelease]:
-    """The releases that can be stored, each version once, newest first, with the dialect's prereleases."""
+    """Returns the releases that can be stored, each version once, newest first.
+
+    Pre-releases are those of the provider and those that the dialect's rules see.
+    """
     rules = provider.dialect.versions
     cleaned = dict[str, ListedRelease]()
     for release in releases:
@@ -14166,7 +14185,7 @@ def clean_releases(
 
 
 def _shape_fault(error: Exception) -> str:
-    """What is wrong with an answer, for people; ValueErrors of ours say it themselves."""
+    """Returns what is wrong with an answer, for people; ValueErrors of ours say it themselves."""
     if type(error) is ValueError:
         return str(error)
     if isinstance(error, KeyError):
@@ -14179,7 +14198,7 @@ def _shape_fault(error: Exception) -> str:
 def _next_request(
     provider: Provider, name: str, steps: Exchange, answer: Answer | None, *, site: str
 ) -> Request | Listing:
-    """A dialect's next request, or its listing. ``site``: of the project. Raises ProviderError."""
+    """Returns a dialect's next request, or its listing. ``site``: of the project. Raises ProviderError."""
     try:
         request = steps.send(answer)  # type: ignore[arg-type]    # None starts it
         if not isinstance(request.url, str):  # taken from an answer
@@ -14201,7 +14220,7 @@ def _next_request(
 
 
 def _conditional_header(etag: str | None) -> dict[str, str]:
-    """The header of a request that is answered with 304 where nothing has changed."""
+    """Returns the header of a request that is answered with 304 where nothing has changed."""
     if not etag:
         return {}
     is_etag = etag.startswith(('"', "W/"))
@@ -14221,8 +14240,9 @@ def releases_of(
     installed: Collection[str] = (),
     asked_last: str = "",
 ) -> Listing | None:
-    """What a provider lists of a project, newest first; None if what is at ``etag_url`` still has ``etag``.
+    """Returns what a provider lists of a project, newest first.
 
+    None: what is at ``etag_url`` still has ``etag``.
     ``memory``: what dialects keep between checks; changed. ``installed``: versions whose content counts.
     ``asked_last``: as of the last Listing. Raises ProviderError for everything that can go wrong there.
     """
@@ -14324,13 +14344,13 @@ _NOTES_BY_PACKAGING = _rows_by(lambda row: row.packaging)
 
 
 def _short_image(image: str) -> str:
-    """An image's name without its registry: "postgres" of docker.io/library/postgres, "gitea/gitea"."""
+    """Returns an image's name without its registry: "postgres" of docker.io/library/postgres."""
     last_two = "/".join(image.split("/")[-2:])
     return last_two.removeprefix("library/").replace("docker.gitea.com", "gitea")
 
 
 def _row_of_image(image: str) -> _NotesRow | None:
-    """The row of an image; of bitnami/X that of X or X/X."""
+    """Returns the row of an image; of bitnami/X that of X or X/X."""
     short = _short_image(image)
     names = [short]
     if short.startswith("bitnami/"):
@@ -14350,7 +14370,7 @@ class NotesSource(NamedTuple):
     reason: str = ""  # why there is none
 
     def link_of(self, version: str) -> str:
-        """The address of the notes of a release."""
+        """Returns the address of the notes of a release."""
         parts = version_parts(version)
         if not self.link or parts.stages:
             return page_of(self.provider, self.name, version) if self.provider else ""
@@ -14365,7 +14385,7 @@ class NotesSource(NamedTuple):
 
 
 def _chosen_notes(providers: Mapping[str, Provider], chosen: str) -> NotesSource:
-    """What a person chose: "github o/r", or "none"."""
+    """Returns what a person chose: "github o/r", or "none"."""
     id_, _, name = chosen.partition(" ")
     if id_ not in providers:
         return NotesSource(reason="no notes, as was chosen")
@@ -14383,7 +14403,7 @@ def _notes_of_row(
 def _labelled_repository(
     providers: Mapping[str, Provider], labels: Mapping[str, str]
 ) -> tuple[Provider, str] | None:
-    """``(provider, name)`` of the first label that names a repository."""
+    """Returns the provider and the name of the first repository that a label names."""
     for label in REPOSITORY_LABELS:
         address = re.sub("/(?:pkgs|packages)(?:/.*)?$", "", labels.get(label, "").strip("\"' "))
         if not address:
@@ -14395,7 +14415,7 @@ def _labelled_repository(
 
 
 def _is_of_base(name: str, labels: Mapping[str, str]) -> bool:
-    """Whether an image's label names the repository of its base image, from which it was inherited."""
+    """Tells whether an image's label names the repository of its base image, from which it was inherited."""
     base = re.sub("(?::[^/:]*)?(?:@.*)?$", "", labels.get(BASE_LABEL, ""))
     base_row = _row_of_image(base)
     if base_row and base_row == _NOTES_BY_PACKAGING.get(name.lower()):
@@ -14409,7 +14429,10 @@ def _is_of_base(name: str, labels: Mapping[str, str]) -> bool:
 def _notes_of_labels(
     providers: Mapping[str, Provider], image: str, labels: Mapping[str, str]
 ) -> NotesSource:
-    """As an image's labels say. What others build on an official image inherits the label of its packaging."""
+    """Returns whose notes an image gets by its labels.
+
+    What others build on an official image inherits the label of its packaging.
+    """
     labelled = _labelled_repository(providers, labels)
     if labelled is None:
         texts = [labels[label] for label in REPOSITORY_LABELS if labels.get(label)]
@@ -14430,7 +14453,7 @@ def _notes_of_labels(
 
 
 def source_of_notes(providers: Mapping[str, Provider], image: Source) -> NotesSource:
-    """Whose notes an image gets: as a person chose, as the table says, or as its labels do."""
+    """Returns whose notes an image gets: as a person chose, as the table says, or as its labels do."""
     if image.notes_from:
         return _chosen_notes(providers, image.notes_from)
     row = _row_of_image(image.name)
