@@ -13965,8 +13965,10 @@ _OWN_SERVERS = (
 
 
 def _own_server(text: str) -> str:
-    """The setting with which the operator adds the server of a page, as --provider takes it; "" if that cannot
-    be told."""
+    """Returns the setting with which the operator adds the server of a page, as --provider takes it.
+
+    "": it cannot be told.
+    """
     for pattern, dialect in _OWN_SERVERS:
         if match := re.fullmatch(pattern, text.strip()):
             return f"NAME={dialect}:{match[1]}"
