@@ -8120,7 +8120,19 @@ class Sources(_Part):
         )
         if changed:
             _raise_revision(db, source_id)
-        news = [{"source": source_id, "version": version, "now": now} for version in result.news]
+        self._mark_as_news(db, source_id, result.news, now)
+        self._write_notes(db, source_id, changed)
+        was_known = [release for release in changed if release.version in result.before]
+        self._complete_events(db, source_id, was_known)
+        if result.news:  # what waits for another attempt is sent now, before what is new
+            self._store.outbox.bring_forward(db, source_id, now)
+
+    @staticmethod
+    def _mark_as_news(
+        db: sqlite3.Connection, source_id: int, versions: Iterable[str], now: float
+    ) -> None:
+        """Writes that releases were found now, and that nobody has read them."""
+        news = [{"source": source_id, "version": version, "now": now} for version in versions]
         db.executemany(
             """
             UPDATE release SET found_at = :now WHERE source_id = :source AND version = :version""",
@@ -8133,11 +8145,6 @@ class Sources(_Part):
                                   WHERE source_id = :source AND version = :version)""",
             news,
         )
-        self._write_notes(db, source_id, changed)
-        was_known = [release for release in changed if release.version in result.before]
-        self._complete_events(db, source_id, was_known)
-        if result.news:  # what waits for another attempt is sent now, before what is new
-            self._store.outbox.bring_forward(db, source_id, now)
 
     def _write_joined(
         self, db: sqlite3.Connection, image_id: int, changed: Sequence[Release]
@@ -9575,46 +9582,9 @@ class Store:
         """
         values = {"now": now, "expired": now - SESSION_MAX_AGE, "too_far": now + HOUR}
         with self.database.transaction() as db:
-            db.execute(
-                "DELETE FROM session WHERE created_at < :expired OR created_at > :too_far", values
-            )
-            db.execute("DELETE FROM document WHERE read_at < :expired", values)
-            db.execute(
-                """
-                UPDATE destination SET previous_secret = NULL, previous_until = NULL
-                 WHERE previous_until < :now""",
-                values,
-            )
-            db.execute(
-                """
-                DELETE FROM lease WHERE until > :too_far
-                    OR (until < :now - 60 AND id NOT IN (SELECT id FROM source))""",
-                values,
-            )
-            db.execute(
-                """
-                UPDATE delivery SET next_attempt_at = :now, queued_at = min(queued_at, :now)
-                 WHERE state = 'pending' AND next_attempt_at > :now + 90000
-                   AND (attempts > 0 OR digest_id IS NOT NULL OR created_at > :now + 90000
-                        OR NOT (is_held OR is_digested))""",
-                values,
-            )
-            db.execute(
-                """
-                UPDATE delivery SET state = 'skipped', settled_at = :now,
-                       reason = 'the destination was paused'
-                  FROM (SELECT id AS paused_id, pause FROM destination WHERE pause != 'none')
-                 WHERE destination_id = paused_id AND state = 'pending' AND next_attempt_at <= :now
-                   AND destination_id NOT IN (SELECT id FROM lease WHERE until >= :now)
-                   AND (pause = 'drop' OR next_attempt_at < :now - 7 * 86400)""",
-                values,
-            )
-            db.execute(
-                """
-                UPDATE destination SET probe_at = :now, asked_until = NULL
-                 WHERE probe_at > :now + 90000""",
-                values,
-            )
+            self._delete_expired(db, values)
+            self._bring_back(db, values)
+            self._skip_paused(db, now)
         # In a transaction of its own, and not all at once: it may be much.
         self.database.write(
             """
@@ -9627,6 +9597,57 @@ class Store:
             {"before": now - DELIVERY_RETENTION},
         )
         self.notes.keep_quotas()
+
+    @staticmethod
+    def _delete_expired(db: sqlite3.Connection, values: Mapping[str, float]) -> None:
+        db.execute(
+            "DELETE FROM session WHERE created_at < :expired OR created_at > :too_far", values
+        )
+        db.execute("DELETE FROM document WHERE read_at < :expired", values)
+        db.execute(
+            """
+            UPDATE destination SET previous_secret = NULL, previous_until = NULL
+             WHERE previous_until < :now""",
+            values,
+        )
+        db.execute(
+            """
+            DELETE FROM lease WHERE until > :too_far
+                OR (until < :now - 60 AND id NOT IN (SELECT id FROM source))""",
+            values,
+        )
+
+    @staticmethod
+    def _bring_back(db: sqlite3.Connection, values: Mapping[str, float]) -> None:
+        """Makes due what waits for longer than anything does that no wrong clock has put off."""
+        db.execute(
+            """
+            UPDATE delivery SET next_attempt_at = :now, queued_at = min(queued_at, :now)
+             WHERE state = 'pending' AND next_attempt_at > :now + 90000
+               AND (attempts > 0 OR digest_id IS NOT NULL OR created_at > :now + 90000
+                    OR NOT (is_held OR is_digested))""",
+            values,
+        )
+        db.execute(
+            """
+            UPDATE destination SET probe_at = :now, asked_until = NULL
+             WHERE probe_at > :now + 90000""",
+            values,
+        )
+
+    @staticmethod
+    def _skip_paused(db: sqlite3.Connection, now: float) -> None:
+        """Skips what a paused destination drops, or has held for a week."""
+        db.execute(
+            """
+            UPDATE delivery SET state = 'skipped', settled_at = :now,
+                   reason = 'the destination was paused'
+              FROM (SELECT id AS paused_id, pause FROM destination WHERE pause != 'none')
+             WHERE destination_id = paused_id AND state = 'pending' AND next_attempt_at <= :now
+               AND destination_id NOT IN (SELECT id FROM lease WHERE until >= :now)
+               AND (pause = 'drop' OR next_attempt_at < :now - 7 * 86400)""",
+            {"now": now},
+        )
 
     def counts(self) -> dict[str, int]:
         """Returns what there is, waits and fails, by its name as a gauge.
