@@ -11156,13 +11156,16 @@ def _releases_or_tags(project: ProjectRef, lists: _Lists) -> Exchange:
     """Lists a repository's releases and the tags above them, or its tags alone."""
     request = Request(lists.releases_url, lists.headers, accept_statuses=_UNAVAILABLE)
     listing = yield from _pages(project, request, _PageForm(lists.release_of))
-    answer = listing.cache_validator
-    renamed = yield from _renamed_to(answer, lists.headers)
+    answer = listing.cache_validator  # None where pages were left, which all were answered well
+    renamed = None
+    if answer:
+        renamed = yield from _renamed_to(answer, lists.headers)
     if listing.releases:
         spelled = _spelled(project, _pages_of(listing.releases))
         listing = yield from _with_tags_above(project, lists, listing)
     else:
-        listing = yield from _tags_alone(project, lists, has_releases=answer.status == 200)
+        has_releases = answer is None or answer.status == 200
+        listing = yield from _tags_alone(project, lists, has_releases=has_releases)
         spelled = _spelled(project, _pages_of(listing.releases))
     return dataclasses.replace(listing, name=renamed or spelled)
 

@@ -9390,6 +9390,20 @@ def test_pages_are_followed_up_to_what_is_known(listen):
     assert len(provider.seen) == 4  # the releases, and three pages of tags
 
 
+def test_releases_of_more_pages_than_a_check_reads_are_listed(listen):
+    """Ten pages of news, and more behind them: the check lists those, and the next one reads on."""
+
+    def answer(seen: Seen) -> Any:
+        if "/releases?" not in seen.path:
+            return 200, []
+        page = int((re.search(r"[?&]page=(\d+)$", seen.path) or [0, 1])[1])
+        release = {"tag_name": f"v1.{50 - page}", "released_at": JUNE, "description": ""}
+        return 200, [release], {"Link": f'</releases?page={page + 1}>; rel="next"'}
+
+    listing = listing_of("gitlab", listen(answer).url, "g/p", known={"v0.1": was(MAY)})
+    assert [len(listing.releases), listing.cache_validator, listing.name] == [10, None, None]
+
+
 def test_next_page_is_on_the_host_that_was_asked(listen):
     """Of a server that does not know its own address the query is used; a link without one leads nowhere."""
 
