@@ -10778,6 +10778,8 @@ def ask_docker(address: str, path: str) -> Answer:
 
 
 class ProjectRef(Value):
+    """A project as a dialect is given it."""
+
     provider: str  # its id
     site: str  # the address of its server, without a slash at its end
     name: str  # there
@@ -10795,6 +10797,8 @@ class ProjectRef(Value):
 
 
 class Listing(Value):
+    """What a dialect read of a project."""
+
     releases: Sequence[ListedRelease]
     # The answer whose 304 next time means that nothing is new.
     cache_validator: Answer | None = None
@@ -11112,8 +11116,8 @@ def _above(
 ) -> list[ListedRelease]:
     """Returns the tags without a release that are above the newest final release of their kind of name.
 
-    None, if none of them is final. Where no final release is a plain version, as of "nightly" alone, all tags
-    that are.
+    Of a kind of name without a release none is, unless no final release is a plain version, as where there is
+    "nightly" alone: then all final tags that are plain versions are. Without a final tag above there is none.
     """
     released = {release.version for release in releases}
     unreleased = [tag for tag in tags if tag.version not in released]
@@ -11141,7 +11145,7 @@ def _above(
     return above if has_final else []
 
 
-class _Lists(NamedTuple):
+class _ForgeLists(NamedTuple):
     """The lists that a forge has of a repository."""
 
     releases_url: str
@@ -11152,7 +11156,7 @@ class _Lists(NamedTuple):
     newest_tags: Exchange | None = None  # their feed, where pages of tags are in no order
 
 
-def _releases_or_tags(project: ProjectRef, lists: _Lists) -> Exchange:
+def _releases_or_tags(project: ProjectRef, lists: _ForgeLists) -> Exchange:
     """Lists a repository's releases and the tags above them, or its tags alone."""
     request = Request(lists.releases_url, lists.headers, accept_statuses=_UNAVAILABLE)
     listing = yield from _pages(project, request, _PageForm(lists.release_of))
@@ -11170,7 +11174,7 @@ def _releases_or_tags(project: ProjectRef, lists: _Lists) -> Exchange:
     return dataclasses.replace(listing, name=renamed or spelled)
 
 
-def _with_tags_above(project: ProjectRef, lists: _Lists, listing: Listing) -> Exchange:
+def _with_tags_above(project: ProjectRef, lists: _ForgeLists, listing: Listing) -> Exchange:
     """Adds to the listing of a repository's releases the tags above them."""
     beside = yield from _tags_beside(project, lists)
     above = _above(project, listing.releases, beside.releases)
@@ -11185,7 +11189,7 @@ def _with_tags_above(project: ProjectRef, lists: _Lists, listing: Listing) -> Ex
     )
 
 
-def _tags_beside(project: ProjectRef, lists: _Lists) -> Exchange:
+def _tags_beside(project: ProjectRef, lists: _ForgeLists) -> Exchange:
     """Lists a repository's first page of tags; with those of their feed, where there are more."""
     tags = list[ListedRelease]()
     has_more = True
@@ -11209,7 +11213,7 @@ def _had_releases(project: ProjectRef) -> bool:
     return any(before.content_kind == "published" for before in project.known.values())
 
 
-def _tags_alone(project: ProjectRef, lists: _Lists, *, has_releases: bool) -> Exchange:
+def _tags_alone(project: ProjectRef, lists: _ForgeLists, *, has_releases: bool) -> Exchange:
     """Lists the tags of a repository without releases.
 
     ``has_releases``: it has a list of releases, though an empty one; then tags may be missing.
@@ -11452,7 +11456,7 @@ def github(project: ProjectRef) -> Exchange:
         "Accept": "application/vnd.github.html+json",
         "X-GitHub-Api-Version": "2022-11-28",
     }
-    lists = _Lists(
+    lists = _ForgeLists(
         f"{address}/releases?per_page={30 if project.known else 100}",
         f"{address}/tags?per_page=100",
         _published,
@@ -11502,7 +11506,7 @@ def gitlab(project: ProjectRef) -> Exchange:
         date = entry.get("created_at") or commit.get("created_at") or commit.get("committed_date")
         return _tag(entry, date, commit.get("id"), f"{page}/tags/{quote(entry['name'], safe='')}")
 
-    lists = _Lists(
+    lists = _ForgeLists(
         f"{address}/releases?per_page=100&order_by=released_at&sort=desc&include_html_description=true",
         f"{address}/repository/tags?per_page=100&order_by=updated&sort=desc",
         release_of,
@@ -11521,7 +11525,7 @@ def forgejo(project: ProjectRef) -> Exchange:
         commit = entry["commit"]
         return _tag(entry, commit["created"], commit["sha"], f"{page}/{quote(entry['name'])}")
 
-    lists = _Lists(
+    lists = _ForgeLists(
         f"{address}/releases?draft=false&page=1&limit=50",
         f"{address}/tags?page=1&limit=50",
         _published,
@@ -11973,22 +11977,27 @@ def _npm_times(body: bytes | bytearray) -> Any:
     return read_json(max(times, key=len, default=b"{}"))
 
 
-# How versions stand in the names of files and folders, in titles and in texts.
+# How versions stand in the names of files and folders, in titles and in texts: "-rc1", then "1.2" or "1.2b-rc1".
 _SUFFIX = r"(?:[-_. ]?(?:alpha|beta|rc|pre|dev|a|b|p|patch)[-_.]?[0-9]*)?"
 _DOTTED = rf"[0-9]+(?:\.[0-9]+[a-z]?)+{_SUFFIX}"
+# In "foo-1.2.tar.gz", else in "foo-12.zip".
 _IN_FILE = [
     re.compile(rf"[-_ ]v?({number})(?![0-9a-z])", re.ASCII | re.IGNORECASE)
     for number in (_DOTTED, "[0-9]+" + _SUFFIX)
 ]
+# Numbers in a file's name that are of no version: "foo-1.2-win32.zip".
 _ARCHITECTURE = re.compile(
     r"(?i)x86[-_]64|amd64|arm64|(?:win|linux|mac|utf)[-_]?(?:8|16|32|64)(?![0-9])"
 )
 _SIDE_FILE = re.compile(r"(?i)readme.*|.*\.(?:asc|sig|sha[0-9]+|sha[0-9]+sums?|md5|txt)")
+# The ends of a Python package's files, and of what is packed anywhere.
 _ARCHIVE = re.compile(r"\.(?:tar\.(?:gz|bz2|xz|Z)|tgz|zip|whl|egg)$")
 _PACKED = re.compile(
     r"(?i)\.(?:tar(?:\.\w+)?|t[gbx]z|zip|7z|exe|msi|dmg|pkg|apk|deb|rpm|jar|whl|appimage)$"
 )
+# What looks like a whole version: "1.2-rc1_3".
 _NUMBERED = re.compile(rf"(?:{_DOTTED}|[0-9]+{_SUFFIX})(?:[-_+][0-9]+)*", re.ASCII | re.IGNORECASE)
+# The first with a dot, in "Foo 1.2.3 of 12.03.2025"; else the whole title, "v12".
 _IN_TITLE = re.compile(
     r"(?<![0-9.])(?![0-9]{1,2}\.[0-9]{1,2}\.(?:19|20)[0-9]{2}\b)"  # no date
     r"([0-9]+(?:\.[0-9]+)+[\w.+~-]{0,50})|\Av?([0-9][\w.+~-]*)\Z",
@@ -12582,6 +12591,7 @@ _GIT_TAG = re.compile(
 # Of a server of plain files: https://git-scm.com/docs/http-protocol#_dumb_clients
 _GIT_FILE = re.compile(rb"(?:[0-9a-f]{40,64}\trefs/[^\n\0]++\n)++")
 _GIT_TAG_OF_FILE = re.compile(rb"^([0-9a-f]{40,64})\trefs/tags/([^\n\0 ]+)()$", re.MULTILINE)
+# In pkt-lines, each after its length in four hexadecimal digits; 0001 is a delimiter, 0000 the end.
 _GIT_TAGS_ALONE = b"0014command=ls-refs\n%s00010009peel\n001aref-prefix refs/tags/\n0000"
 _GIT_HEAD = b"001e# service=git-upload-pack\n0000"
 _GIT_VERSION_2 = {"Git-Protocol": "version=2"}
@@ -12908,7 +12918,10 @@ def _charts_in_yaml(index: bytes | bytearray, name: str) -> list[_Chart]:
     top = re.search(rb"^entries:[ \t]*\r?\n( {1,20})(?! )", index, re.MULTILINE)
     if not top:
         raise ValueError("it answered no index of charts")
-    # The chart's name, then its versions: a dash before the first field of each, deeper lines behind it.
+    # entries:
+    #   web:
+    #   - version: 1.2.0      the lines of a version begin with its dash and are not less deep than it
+    #     created: "2026-05-01T08:00:00Z"
     lines = rb"^%b[\"']?%b[\"']?:[ \t]*\r?\n(( {0,20}- {1,20}).*\n(?:(?:%b[ -].*| *\r?)\n)*+)" % (
         bytes(top[1]),
         re.escape(name.encode()),
@@ -13012,9 +13025,14 @@ _PACKAGE = r"(?:@[A-Za-z0-9._~-]+/)?[A-Za-z0-9._~-]+"
 # Nothing that means something in a template's fragment.
 _NAME_OF_ROW = r"[\w.+~@:-]+(?:/[\w.+~@:-]+)*"
 _BEARER = _header("Authorization", "Bearer ")
-_PART, _PARTS, _REST = "([^/]+)", "([^/]+/[^/]+)", "(?:/.*)?"  # segments of a pasted address
+# Of a pasted address: one segment, two, and whatever is behind them.
+_PART = "([^/]+)"
+_PARTS = "([^/]+/[^/]+)"
+_REST = "(?:/.*)?"
+# npm's "@scope/name", also with %2F, or "name", and what is behind it.
 _SCOPED = r"(@[^/]+/[^/]+|(?:@|%40)[^/]+%2[Ff][^/]+|[^/@]+)(?:/.*)?"
-_TAGGED = "([^:@]+)(?:[:@].*)?"  # an image's reference
+_TAGGED = "([^:@]+)(?:[:@].*)?"  # an image's reference: "owner/image:1.2"
+# "owner/repository/releases", but none of a forge's own pages.
 _FORGE = rf"(?!explore/|orgs/|users/|user/|api/|v2/.*/tags/list){_PARTS}(?:/(?!pkgs/).*)?"
 
 # fmt: off
@@ -13287,7 +13305,8 @@ def _service(
 
 
 _PAIR = r"[\w.-]+/[\w.+-]+"
-_TWO: dict[str, Any] = {
+# Of what is called "namespace.name", and has a slash between in addresses.
+_NAMESPACE_AND_NAME: dict[str, Any] = {
     "pattern": r"[\w-]+\.[\w.-]+",
     "versions": SEMVER,
     "normalise": lambda name: name.replace("/", ".", 1),
@@ -13333,7 +13352,7 @@ _PROVIDER_ROWS = (
     _service("galaxy", "Ansible Galaxy", "community.general", "namespace.collection",
              page="https://galaxy.ansible.com/ui/repo/published/{parts}/",
              site="https://galaxy.ansible.com/api/v3/plugin/ansible/content/published/collections/index/{parts}"
-             "/versions/?limit=100#entries=data&date=created_at", **_TWO),
+             "/versions/?limit=100#entries=data&date=created_at", **_NAMESPACE_AND_NAME),
     _service("homebrew", "Homebrew", "wget", "formula", page="https://formulae.brew.sh/formula/{name}",
              site="https://formulae.brew.sh/api/formula/{name}.json#entries=&version=versions.stable"),
     _service("homebrew-cask", "Homebrew Cask", "firefox", "cask", page="https://formulae.brew.sh/cask/{name}",
@@ -13341,7 +13360,7 @@ _PROVIDER_ROWS = (
     _service("openvsx", "Open VSX", "redhat.java", "publisher.extension",
              page="https://open-vsx.org/extension/{parts}",
              site="https://open-vsx.org/api/v2/-/query?extensionId={name}&includeAllVersions=true&size=100"
-             "#entries=extensions&date=timestamp&prerelease=preRelease", **_TWO),
+             "#entries=extensions&date=timestamp&prerelease=preRelease", **_NAMESPACE_AND_NAME),
     _service("repology", "Repology", "firefox", "project", page="https://repology.org/project/{name}/versions",
              site="https://repology.org/api/v1/project/{name}#entries=[status=newest]"),
     _service("snap", "Snap Store", "firefox", "snap", page="https://snapcraft.io/{name}",
@@ -13730,6 +13749,7 @@ _REFERENCE = re.compile(
     r"(:\w[\w.-]{0,127})?(@sha256:[0-9a-f]{64})?",
     re.IGNORECASE,
 )
+# A host that is a registry by its name, or has a port: "ghcr.io", "registry.example.org".
 _CALLED_REGISTRY = re.compile(
     r".*:[0-9]+|(?:.*[.-])?(?:docker|registry|[a-z]*cr|cgr)\..*", re.IGNORECASE
 )
