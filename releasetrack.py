@@ -836,19 +836,18 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
 # follow which. Pure: one table of words feeds one function that takes a version apart.
 
 # Stages before the final version, lowest first.
-PRERELEASE_WORDS = {
-    word: rank
-    for rank, words in enumerate((
-        "dev develop development devel snapshot nightly canary main master trunk daily continuous edge tip "
-        "unstable experimental exp staging sid rawhide testing test trial internal draft wip pr insiders "
-        "insider",
-        "alpha prealpha early",
-        "beta preview pre prerelease ea eap ctp dp tp next",
-        "milestone",
-        "rc cr candidate",
-    ))
-    for word in words.split()
-}
+_STAGES_IN_ORDER = (
+    "dev develop development devel snapshot nightly canary main master trunk daily continuous edge tip "
+    "unstable experimental exp staging sid rawhide testing test trial internal draft wip pr insiders "
+    "insider",
+    "alpha prealpha early",
+    "beta preview pre prerelease ea eap ctp dp tp next",
+    "milestone",
+    "rc cr candidate",
+)
+PRERELEASE_WORDS = dict[str, int]()  # the rank of each
+for _stage_rank, _stage_words in enumerate(_STAGES_IN_ORDER):
+    PRERELEASE_WORDS.update(dict.fromkeys(_stage_words.split(), _stage_rank))
 # What single letters mean before a small number or a date: 1.0b2, but not openssl's 1.0.2b or a100.
 _PRERELEASE_LETTERS = {"a": "alpha", "b": "beta", "c": "rc", "m": "milestone"}
 _REPAIRS = frozenset(
@@ -869,13 +868,23 @@ SYSTEM_WORDS = frozenset(
     "Debian Ubuntu ltsc nanoserver servercore windowsservercore windows".split()
 )
 _CODE_NAMES = {
-    name: (system, tuple(map(int, number.split("."))))
-    for system, names in {
-        "Debian": "jessie 8 stretch 9 buster 10 bullseye 11 bookworm 12 trixie 13 forky 14",
-        "Ubuntu": "trusty 14.04 xenial 16.04 bionic 18.04 focal 20.04 jammy 22.04 noble 24.04 oracular 24.10 "
-        "plucky 25.04 questing 25.10 resolute 26.04",
-    }.items()
-    for name, number in zip(names.split()[::2], names.split()[1::2])
+    "jessie": ("Debian", (8,)),
+    "stretch": ("Debian", (9,)),
+    "buster": ("Debian", (10,)),
+    "bullseye": ("Debian", (11,)),
+    "bookworm": ("Debian", (12,)),
+    "trixie": ("Debian", (13,)),
+    "forky": ("Debian", (14,)),
+    "trusty": ("Ubuntu", (14, 4)),
+    "xenial": ("Ubuntu", (16, 4)),
+    "bionic": ("Ubuntu", (18, 4)),
+    "focal": ("Ubuntu", (20, 4)),
+    "jammy": ("Ubuntu", (22, 4)),
+    "noble": ("Ubuntu", (24, 4)),
+    "oracular": ("Ubuntu", (24, 10)),
+    "plucky": ("Ubuntu", (25, 4)),
+    "questing": ("Ubuntu", (25, 10)),
+    "resolute": ("Ubuntu", (26, 4)),
 }
 # The spellings of one architecture, its own name first. armhf is a name of several.
 _SAME_ARCHITECTURES = (
@@ -889,11 +898,9 @@ _SAME_ARCHITECTURES = (
     "32bit 32-bit",
 )
 _OWN_ARCHITECTURES = "arm armhf armel ppc64le s390x riscv64 mips64le loong64"
-_ARCHITECTURE_NAMES = {name: name for name in _OWN_ARCHITECTURES.split()} | {
-    spelling: spellings.split()[0]
-    for spellings in _SAME_ARCHITECTURES
-    for spelling in spellings.split()
-}
+_ARCHITECTURE_NAMES = {name: name for name in _OWN_ARCHITECTURES.split()}
+for _same_names in map(str.split, _SAME_ARCHITECTURES):
+    _ARCHITECTURE_NAMES.update(dict.fromkeys(_same_names, _same_names[0]))
 _ARCHITECTURES = "|".join(_ARCHITECTURE_NAMES)
 _HALF = re.compile(rf"(?<![a-z0-9])({_ARCHITECTURES})(?![a-z0-9])[-_.]?")
 _DAY = "(?:20)?[0-9]{2}[01][0-9][0-3][0-9]"
@@ -967,13 +974,22 @@ def is_left_out(tag: str, installed: Iterable[str]) -> bool:
     return bool(kind) and kind not in map(_odd_kind, installed)
 
 
-# What sorts versions: numbers, without zeros at the end, then stages, of which (1, "", 0) is the final one.
-VersionOrder = tuple[tuple[int, ...], list[tuple[int, str, int]]]
-_FINAL = (1, "", 0)
+# What sorts what stands behind the numbers of a version: what kind of thing it is, a word, and a number.
+Rank = tuple[int, str, int]
+_BEFORE_FINAL, _IS_FINAL, _BEHIND_FINAL, _NUMBER = range(4)
+_FINAL: Rank = (_IS_FINAL, "", 0)
+# What sorts versions: numbers, without zeros at the end, then ranks, among them that of the final version.
+VersionOrder = tuple[tuple[int, ...], list[Rank]]
 
 
-def _rank_of_word(word: str) -> tuple[int, str, int]:
-    return (0, "", PRERELEASE_WORDS[word]) if word in PRERELEASE_WORDS else (2, word, 0)
+def _rank_of_word(word: str) -> Rank:
+    if word in PRERELEASE_WORDS:
+        return _BEFORE_FINAL, "", PRERELEASE_WORDS[word]
+    return _BEHIND_FINAL, word, 0
+
+
+def _rank_of_number(number: int) -> Rank:
+    return _NUMBER, "", number
 
 
 def _without_zeros(numbers: Sequence[int]) -> tuple[int, ...]:
@@ -998,9 +1014,7 @@ class VersionParts:
     numbers: tuple[int, ...] = ()  # the first that say nothing of a base
     is_padded: bool = False  # one of the numbers begins with a zero
     behind: tuple[str, ...] = ()  # words and numbers; letters that mean a stage as its word
-    stages: tuple[
-        tuple[int, str, int], ...
-    ] = ()  # before or after the final version: rc1, hotfix-2, p1, 3a
+    stages: tuple[Rank, ...] = ()  # before or after the final version: rc1, hotfix-2, p1, 3a
     counter: tuple[int, ...] = ()  # which build it is: -ls30, -r4, -20250101, -31-g1a2b3c4, +k3s1
     build: tuple[int, ...] = ()  # of the counter what stands behind a "+"
     bases: tuple[tuple[str, tuple[int, ...]], ...] = ()  # alpine3.22, bookworm, ltsc2022, php8.2
@@ -1019,27 +1033,27 @@ class VersionParts:
         self.product = self.name, self.scheme
         # What is the same for versions that follow each other on any base; for all builds, variants and
         # spellings of a version; and for tags of an image that are meant to be used alike.
-        words, self.base = (
-            tuple(word for word, _ in self.bases),
-            tuple(numbers for _, numbers in self.bases),
-        )
-        self.family = *self.product, self.variant, self.architecture, words
+        self.base = tuple([numbers for _, numbers in self.bases])
+        systems = tuple([word for word, _ in self.bases])
+        self.family = *self.product, self.variant, self.architecture, systems
         self.release = self.name, plain, self.stages
         self.style = bool(self.counter), self.before in ("", "v")
         # What an image contains and is based on says nothing about its age.
-        self.order: VersionOrder = (
-            plain,
-            [*self.stages, _FINAL, *((3, "", number) for number in self.counter)],
-        )
+        ranks = [*self.stages, _FINAL, *map(_rank_of_number, self.counter)]
+        self.order: VersionOrder = plain, ranks
 
-    def ranked(self, rank: Callable[[str], tuple[int, str, int]]) -> VersionOrder:
-        """By the numbers, and words behind them by their rank: those below ``_FINAL`` come before the final."""
-        stages = ((3, "", int(token)) if token.isdigit() else rank(token) for token in self.behind)
-        return _without_zeros(self.numbers), [
-            *(stage for stage in stages if stage != _FINAL),
-            _FINAL,
-            *((3, "", number) for number in self.build),
-        ]
+    def ranked(self, rank: Callable[[str], Rank]) -> VersionOrder:
+        """What sorts it by its numbers, and by the words behind them as ``rank`` does.
+
+        Those that are ranked below ``_FINAL`` come before the final version.
+        """
+        ranks = list[Rank]()
+        for token in self.behind:
+            token_rank = _rank_of_number(int(token)) if token.isdigit() else rank(token)
+            if token_rank != _FINAL:
+                ranks.append(token_rank)
+        ranks += [_FINAL, *map(_rank_of_number, self.build)]
+        return _without_zeros(self.numbers), ranks
 
     @functools.cached_property
     def order_by_words(self) -> VersionOrder:
@@ -1095,54 +1109,41 @@ def _number_groups(text: str) -> list[_NumberGroup]:
     return groups
 
 
-def _version_group(text: str) -> tuple[re.Match[str] | None, bool]:
-    """``(the numbers that are the version, whether they are a base's)``: the first that stand behind no
-    letter but "v", nor a base; where there are none, as in go1.23rc1, the first of all."""
+class _VersionGroup(NamedTuple):
+    """Which numbers of a text are the version; None where it has none."""
+
+    match: re.Match[str] | None
+    is_of_base: bool  # they say what it is built on
+
+
+def _is_of_name(text: str, group: _NumberGroup, following: _NumberGroup | None) -> bool:
+    """Whether numbers are of a name, as the 3 of 3d-slicer-5.6.2."""
+    if not following or len(_numbers_of(following.match[0])) < 2:
+        return False
+    return _WORD_AND_DASH.match(text, group.match.end()) is not None
+
+
+def _version_group(text: str) -> _VersionGroup:
+    """The first numbers that stand behind no letter but "v", nor a base.
+
+    Where there are none, as in go1.23rc1, the first of all.
+    """
     groups = _number_groups(text)
     clear = [group for group in groups if group.word not in _BASES and not group.is_behind_letter]
     for group, following in itertools.zip_longest(clear, clear[1:]):
-        is_of_name = (  # as the 3 of 3d-slicer-5.6.2
-            following
-            and len(_numbers_of(following.match[0])) > 1
-            and _WORD_AND_DASH.match(text, group.match.end())
-        )
-        if not is_of_name:
-            return group.match, False
+        if not _is_of_name(text, group, following):
+            return _VersionGroup(group.match, is_of_base=False)
     if not groups:
-        return None, False
+        return _VersionGroup(None, is_of_base=False)
     first = groups[0]
-    return first.match, first.word in _BASES and len(_numbers_of(first.match[0])) < 3
+    is_short = len(_numbers_of(first.match[0])) < 3
+    return _VersionGroup(first.match, is_of_base=is_short and first.word in _BASES)
 
 
-def _parsed_version(version: str, is_own_name: bool = False) -> VersionParts:
-    """As ``version_parts``, which keeps what is read."""
-    if plain := _PLAIN_VERSION.fullmatch(version):  # as most are; this takes a third of the time
-        return VersionParts(
-            plain[1].lower(), "", _numbers_of(plain[2]), bool(_PADDED.search(version))
-        )
-    whole, _, build = version.lower().partition("+")
-    commit = _HASH.search(whole) or _HASH.search(build)
-    text = _HASH.sub("", _JAVA.sub(r"\1.\2", whole))
-    text = _STAMP.sub(lambda stamp: re.sub("[-t]", ".", stamp[0]), text)
-    architecture = _HALF.search(text)
-    text = _HALF.sub("", text)
-    group, is_base = _version_group(text)
-    start, end = group.span() if group else (len(text), len(text))
-    words = [word for word in re.findall("[a-z0-9]+", text[:start]) if word not in _NO_NAMES]
-    builds = tuple(int(token) for token in _TOKEN.findall(_HASH.sub("", build)) if token.isdigit())
-    parts = _parts_behind(text[end:], is_java=_JAVA.search(whole) is not None)
-    return dataclasses.replace(
-        parts,
-        before=text[:start],
-        name="" if is_own_name else "-".join(words).removesuffix("v"),
-        numbers=_numbers_of(group[0]) if group else (),
-        build=builds,
-        counter=parts.counter + builds,
-        is_padded=bool(group and _PADDED.search(group[0])),
-        architecture=_ARCHITECTURE_NAMES[architecture[1]] if architecture else "",
-        commit=commit[1] if commit else "",
-        is_on_base_alone=is_base,
-    )
+def _name_in(before: str) -> str:
+    """What is a name of what stands before the numbers of a version."""
+    words = [word for word in re.findall("[a-z0-9]+", before) if word not in _NO_NAMES]
+    return "-".join(words).removesuffix("v")
 
 
 class _Behind(NamedTuple):
@@ -1185,44 +1186,110 @@ def _words_behind(text: str) -> Iterator[_Behind]:
             yield _Behind(word, separator, group, before, is_last=match.end() == len(text))
 
 
-def _parts_behind(text: str, *, is_java: bool) -> VersionParts:
-    """What the text behind the numbers says, by its first ``_MOST_BEHIND`` words."""
-    behind, stages, counter = list[str](), list[tuple[int, str, int]](), list[int]()
-    bases, variant = list[tuple[str, tuple[int, ...]]](), set[str]()
-    is_behind_counter = False
-    for part in _words_behind(text):
-        word = part.word if is_java else part.stage
-        numbers = _numbers_of(part.group) if part.group else ()
-        behind += [word, *map(str, numbers)] if word else map(str, numbers)
-        is_counter = False
+class _PartsBehind:
+    """What the words behind the numbers of a version say, with the numbers behind them."""
+
+    def __init__(self, parts: Iterable[_Behind], *, is_java: bool) -> None:
+        self.words = list[str]()  # and numbers
+        self.stages = list[Rank]()
+        self.counter = list[int]()
+        self.bases = list[tuple[str, tuple[int, ...]]]()
+        self.variant = set[str]()
+        self._is_behind_counter = False
+        for part in parts:
+            word = part.word if is_java else part.stage
+            numbers = _numbers_of(part.group) if part.group else ()
+            if word:
+                self.words.append(word)
+            self.words += map(str, numbers)
+            self._is_behind_counter = self._add(part, word, numbers)
+
+    def _add(self, part: _Behind, word: str, numbers: tuple[int, ...]) -> bool:
+        """Add a word with its numbers. Returns whether those count builds."""
         if word in PRERELEASE_WORDS and word != "devel":
-            stages += [(0, "", PRERELEASE_WORDS[word]), *((3, "", number) for number in numbers)]
+            self._add_stage((_BEFORE_FINAL, "", PRERELEASE_WORDS[word]), numbers)
         elif word in _REPAIRS and not part.is_step:
-            stages += [(2, "", 0), *((3, "", number) for number in numbers)]
+            self._add_stage((_BEHIND_FINAL, "", 0), numbers)
         elif word in _BASES and numbers:
-            bases.append((word, numbers))
-        elif part.is_step and is_behind_counter:
-            counter.append(_LETTERS.index(word) + 1)
+            self.bases.append((word, numbers))
+        elif part.is_step and self._is_behind_counter:
+            self.counter.append(_LETTERS.index(word) + 1)
         elif part.is_step:
-            stages.append((2, word, 0))
+            self.stages.append((_BEHIND_FINAL, word, 0))
         else:
-            counter += numbers
-            is_counter = bool(numbers)
-            if word in _CODE_NAMES:
-                bases.append(_CODE_NAMES[word])
-            elif len(word) in (1, 2) and not part.before and word not in _COUNTERS:
-                stages.append((2, word, 0))  # openssl's 1.0.2za
-            elif len(word) == 1 and not numbers:
-                variant.add(word)
-            elif len(word) > 1 and word not in _COUNTERS:
-                variant.add(word)
-        is_behind_counter = is_counter
+            self.counter += numbers
+            self._add_word(part, word, has_numbers=bool(numbers))
+            return bool(numbers)
+        return False
+
+    def _add_stage(self, stage: Rank, numbers: Iterable[int]) -> None:
+        self.stages.append(stage)
+        self.stages += map(_rank_of_number, numbers)
+
+    def _add_word(self, part: _Behind, word: str, *, has_numbers: bool) -> None:
+        """Add a word that is no stage: what it is built on, a letter that counts, or a variant."""
+        is_counter = word in _COUNTERS
+        if word in _CODE_NAMES:
+            self.bases.append(_CODE_NAMES[word])
+        elif len(word) in (1, 2) and not part.before and not is_counter:
+            self.stages.append((_BEHIND_FINAL, word, 0))  # openssl's 1.0.2za
+        elif len(word) == 1 and not has_numbers:
+            self.variant.add(word)
+        elif len(word) > 1 and not is_counter:
+            self.variant.add(word)
+
+
+class _Stripped(NamedTuple):
+    """A version in small letters, without what is known by its form alone."""
+
+    text: str
+    build: str  # what stands behind a "+"
+    architecture: str
+    commit: str
+    is_java: bool  # it was written as 8u432, and is 8.432 here
+
+
+def _stripped(version: str) -> _Stripped:
+    label, _, build = version.lower().partition("+")
+    commit = _HASH.search(label) or _HASH.search(build)
+    text = _HASH.sub("", _JAVA.sub(r"\1.\2", label))
+    text = _STAMP.sub(lambda stamp: re.sub("[-t]", ".", stamp[0]), text)
+    architecture = _HALF.search(text)
+    return _Stripped(
+        _HALF.sub("", text),
+        _HASH.sub("", build),
+        architecture=_ARCHITECTURE_NAMES[architecture[1]] if architecture else "",
+        commit=commit[1] if commit else "",
+        is_java=_JAVA.search(label) is not None,
+    )
+
+
+def _parsed_version(version: str, *, is_own_name: bool = False) -> VersionParts:
+    """As ``version_parts``, which keeps what is read."""
+    plain = _PLAIN_VERSION.fullmatch(version)
+    if plain:  # as most are; this takes a third of the time
+        is_padded = _PADDED.search(version) is not None
+        return VersionParts(plain[1].lower(), "", _numbers_of(plain[2]), is_padded)
+    stripped = _stripped(version)
+    text, group = stripped.text, _version_group(stripped.text)
+    start, end = group.match.span() if group.match else (len(text), len(text))
+    before, numbers = text[:start], text[start:end]
+    behind = _PartsBehind(_words_behind(text[end:]), is_java=stripped.is_java)
+    builds = [int(token) for token in _TOKEN.findall(stripped.build) if token.isdigit()]
     return VersionParts(
-        behind=tuple(behind),
-        stages=tuple(stages),
-        counter=tuple(counter),
-        bases=tuple(bases),
-        variant=tuple(sorted(variant)),
+        before=before,
+        name="" if is_own_name else _name_in(before),
+        numbers=_numbers_of(numbers) if numbers else (),
+        is_padded=_PADDED.search(numbers) is not None,
+        behind=tuple(behind.words),
+        stages=tuple(behind.stages),
+        counter=(*behind.counter, *builds),
+        build=tuple(builds),
+        bases=tuple(behind.bases),
+        variant=tuple(sorted(behind.variant)),
+        architecture=stripped.architecture,
+        commit=stripped.commit,
+        is_on_base_alone=group.is_of_base,
     )
 
 
@@ -1251,24 +1318,27 @@ def each_read_once() -> Iterator[None]:
         _reading.parts = before
 
 
-def version_parts(version: str, is_own_name: bool = False) -> VersionParts:
-    """The parts of a version: of "12.0.0-M2-alpine3.22" (12, 0, 0), the stage "milestone" 2, and the base
-    alpine 3.22. ``is_own_name``: the name before the numbers is the project's own, and says nothing."""
-    return _reading.parts(version, is_own_name)
+def version_parts(version: str, *, is_own_name: bool = False) -> VersionParts:
+    """The parts of a version: of "12.0.0-M2-alpine3.22" (12, 0, 0), a milestone 2, and the base alpine 3.22.
+
+    ``is_own_name``: the name before the numbers is the project's own, and says nothing.
+    """
+    return _reading.parts(version, is_own_name=True) if is_own_name else _reading.parts(version)
 
 
 def prerelease_by_words(version: str) -> bool:
-    """Whether a version of no particular ecosystem is not final: ``1.0-rc1`` is not, ``1.0-alpine`` is. Words
-    before the numbers may be a name, as in ``snapshot-controller-3.0.6``: they count only all together."""
+    """Whether a version of no particular ecosystem is not final: ``1.0-rc1`` is not, ``1.0-alpine`` is.
+
+    Words before the numbers may be a name, as in ``snapshot-controller-3.0.6``: they count only all together.
+    """
     if _ODD_PRERELEASE.fullmatch(version):
         return True
     label = re.split(r"[@/](?=v?[0-9])", version)[-1]  # without a package's name before it
     parts = version_parts(label)
-    words = [word for word in _TOKEN.findall(parts.before) if word != "v"]
-    is_stage = all if parts.numbers else any
-    return (bool(words) and is_stage(word in PRERELEASE_WORDS for word in words)) or any(
-        word in PRERELEASE_WORDS or word.endswith("preview") for word in parts.behind
-    )
+    before = [word in PRERELEASE_WORDS for word in _TOKEN.findall(parts.before) if word != "v"]
+    if before and (all(before) if parts.numbers else any(before)):
+        return True
+    return any(word in PRERELEASE_WORDS or word.endswith("preview") for word in parts.behind)
 
 
 def version_order(version: str) -> VersionOrder:
@@ -1282,51 +1352,66 @@ def exact_order(version: str) -> VersionOrder:
     return (9_999_999,) if version == "dev-master" else numbers, stages
 
 
-_MAVEN_STAGES = {
-    "alpha": (0, "", 0),
-    "beta": (0, "", 1),
-    "milestone": (0, "", 2),
-    "rc": (0, "", 3),
-    "cr": (0, "", 3),
-    "snapshot": (0, "", 4),
+_MAVEN_STAGES: dict[str, Rank] = {
+    "alpha": (_BEFORE_FINAL, "", 0),
+    "beta": (_BEFORE_FINAL, "", 1),
+    "milestone": (_BEFORE_FINAL, "", 2),
+    "rc": (_BEFORE_FINAL, "", 3),
+    "cr": (_BEFORE_FINAL, "", 3),
+    "snapshot": (_BEFORE_FINAL, "", 4),
     "ga": _FINAL,
     "final": _FINAL,
     "release": _FINAL,
-    "sp": (2, "", 0),
+    "sp": (_BEHIND_FINAL, "", 0),
 }
+_MAVEN_DASHED, _MAVEN_DOTTED = 3, 4  # a number behind a dash is below one behind a dot
+
+
+def _says_nothing_to_maven(rank: Rank) -> bool:
+    is_zero = rank[0] in (_MAVEN_DASHED, _MAVEN_DOTTED) and not rank[2]
+    return rank == _FINAL or is_zero
 
 
 def maven_order(version: str) -> VersionOrder:
-    """https://maven.apache.org/pom.html#version-order-specification: a number behind a dash is below one
-    behind a dot; what says nothing, as a zero or "final", is left out before a dash and at the end."""
-    ranks = list[tuple[int, str, int]]()
+    """What sorts a version as Maven does: https://maven.apache.org/pom.html#version-order-specification
+
+    What says nothing, as a zero or "final", is left out before a dash and at the end.
+    """
+    ranks = list[Rank]()
     tokens = re.findall("([-._]?)([a-z]+|[0-9]+)", f"{version.lower()}-final")
-    for at, (separator, token) in enumerate(tokens):
+    for index, (separator, token) in enumerate(tokens):
         if separator != "." or not token.isdigit():
-            while ranks and (ranks[-1] == _FINAL or (ranks[-1][0] > 2 and not ranks[-1][2])):
+            while ranks and _says_nothing_to_maven(ranks[-1]):
                 ranks.pop()
         if token.isdigit():
-            ranks.append((4 if separator == "." or not at else 3, "", int(token)))
+            is_dotted = separator == "." or index == 0
+            ranks.append((_MAVEN_DOTTED if is_dotted else _MAVEN_DASHED, "", int(token)))
         else:
-            is_before_number = token in ("a", "b", "m") and not tokens[at + 1][0]
+            is_before_number = token in ("a", "b", "m") and not tokens[index + 1][0]
             stage = _PRERELEASE_LETTERS[token] if is_before_number else token
-            ranks.append(_MAVEN_STAGES.get(stage, (2, stage, 0)))
+            ranks.append(_MAVEN_STAGES.get(stage, (_BEHIND_FINAL, stage, 0)))
     return (), ranks
 
 
-def _identifiers(text: str) -> list[tuple[int, str, int]]:
-    return [
-        (0, "", int(one)) if re.fullmatch("[0-9]+", one) else (0, one, 0)
-        for one in text.split(".")
-        if one
-    ]
+def _rank_of_identifier(identifier: str) -> Rank:
+    """What sorts an identifier behind the hyphen of a semantic version: numbers are below words."""
+    if re.fullmatch("[0-9]+", identifier):
+        return _BEFORE_FINAL, "", int(identifier)
+    return _BEFORE_FINAL, identifier, 0
+
+
+def _identifiers(text: str) -> list[Rank]:
+    return [_rank_of_identifier(identifier) for identifier in text.split(".") if identifier]
 
 
 def semver_order(version: str) -> VersionOrder:
-    """https://semver.org/#spec-item-11, with any count of numbers, and a "v" before them. Of versions that
-    are the same to it the build metadata decide, as https://dart.dev/tools/pub/versioning says."""
-    rest, _, build = version.partition("+")
-    core, _, stage = rest.partition("-")
+    """What sorts a version by https://semver.org/#spec-item-11, with any count of numbers and a "v" before them.
+
+    Of versions that are the same to it the build metadata decide, as
+    https://dart.dev/tools/pub/versioning says.
+    """
+    label, _, build = version.partition("+")
+    core, _, stage = label.partition("-")
     if not re.fullmatch(r"v?[0-9]+(?:\.[0-9]+)*", core):
         return version_order(version)
     stages = [*(_identifiers(stage) or [_FINAL]), *_identifiers(build)]
@@ -1348,27 +1433,37 @@ _PEP440 = re.compile(
 )
 
 
+def _rank_of_local(part: str) -> Rank:
+    """What sorts a part of a local version: numbers are above words."""
+    if re.fullmatch("[0-9]+", part):
+        return _BEHIND_FINAL, "", int(part)
+    return _IS_FINAL, part, 0
+
+
 def pep440_order(version: str) -> VersionOrder:
-    """https://packaging.python.org/en/latest/specifications/version-specifiers/"""
+    """What sorts a version by https://packaging.python.org/en/latest/specifications/version-specifiers/"""
     match = _PEP440.fullmatch(version)
     if not match:
         numbers, stages = version_order(version)
         return (-1, *numbers), stages
-    numbers = _without_zeros(_numbers_of(match["numbers"]))
-    stage, post, dev = (match["stage"] or "").lower(), match["post"], match["dev"]
-    first = (
-        (0, stage[0] if stage[0] in "ab" else "rc", int(match["at"] or 0))
-        if stage
-        else ((-1, "", 0) if dev and not post else _FINAL)
-    )
-    after = (1, "", int(match["nth"] or match["implicit"] or 0)) if post else (0, "", 0)
-    last = (0, "", int(match["day"] or 0)) if dev else _FINAL
-    local = (
-        (2, "", int(one)) if re.fullmatch("[0-9]+", one) else (1, one, 0)
-        for one in re.split("[-_.]", (match["local"] or "").lower())
-        if one
-    )
-    return (int(match["epoch"] or 0), *numbers), [first, after, last, *local]
+    stage, is_dev = (match["stage"] or "").lower(), bool(match["dev"])
+    ranks = [
+        _FINAL,
+        (_BEFORE_FINAL, "", 0),
+        _FINAL,
+    ]  # of the stage, what came after, what is in development
+    if stage:
+        ranks[0] = (_BEFORE_FINAL, stage[0] if stage[0] in "ab" else "rc", int(match["at"] or 0))
+    elif is_dev and not match["post"]:
+        ranks[0] = (-1, "", 0)  # before all stages
+    if match["post"]:
+        ranks[1] = (_IS_FINAL, "", int(match["nth"] or match["implicit"] or 0))
+    if is_dev:
+        ranks[2] = (_BEFORE_FINAL, "", int(match["day"] or 0))
+    local = re.split("[-_.]", (match["local"] or "").lower())
+    ranks += [_rank_of_local(part) for part in local if part]
+    epoch, numbers = int(match["epoch"] or 0), _without_zeros(_numbers_of(match["numbers"]))
+    return (epoch, *numbers), ranks
 
 
 def prerelease_by_pep440(version: str) -> bool:
@@ -1384,7 +1479,7 @@ _CONDA_PART = re.compile("([0-9]*)([^0-9]*)")
 _ABOVE, _BELOW = 1, -1
 
 
-def _conda_ranks(text: str) -> list[tuple[int, str, int]]:
+def _conda_ranks(text: str) -> list[Rank]:
     """A rank for each number of a version with the word behind it; a part ends with one without a word.
 
     A part that is missing is a zero. So whether a zero stands above or below that depends on what comes next.
@@ -1392,7 +1487,7 @@ def _conda_ranks(text: str) -> list[tuple[int, str, int]]:
     bare = text.rstrip("_")
     parts = re.split("[._]", bare)
     parts[-1] += text[len(bare) :]
-    ranks = list[tuple[int, str, int]]()
+    ranks = list[Rank]()
     for part in parts:
         for number, word in _CONDA_PART.findall(part):
             ranks.append((int(number or 0), _CONDA_WORDS.get(word, word), 0))
@@ -1414,9 +1509,9 @@ def conda_order(version: str) -> VersionOrder:
     text, _, local = version.lower().partition("+")
     if "_" not in text:
         text = text.replace("-", "_")
-    epoch, _, rest = text.rpartition("!")
+    epoch, _, public = text.rpartition("!")
     epochs = (int(epoch),) if re.fullmatch("[0-9]+", epoch) else (0,)
-    return epochs, [*_conda_ranks(rest), *_conda_ranks(local)]
+    return epochs, [*_conda_ranks(public), *_conda_ranks(local)]
 
 
 def perl_order(version: str) -> VersionOrder:
@@ -1424,35 +1519,46 @@ def perl_order(version: str) -> VersionOrder:
     match = re.fullmatch(r"([0-9]+)\.([0-9]+)(?:_([0-9]+))?", version)
     if not match:
         return version_order(version)
-    decimals = match[2] + (match[3] or "")
-    thousands = [int(decimals[at : at + 3].ljust(3, "0")) for at in range(0, len(decimals), 3)]
-    return _without_zeros([int(match[1]), *thousands]), [_FINAL]
+    first, decimals, trial = match.groups("")
+    decimals += trial
+    threes = [decimals[start : start + 3] for start in range(0, len(decimals), 3)]
+    thousands = [int(digits.ljust(3, "0")) for digits in threes]
+    return _without_zeros([int(first), *thousands]), [_FINAL]
+
+
+def _rank_of_sign(sign: str) -> Rank:
+    """What sorts a sign of a Debian version: a tilde is before the end, letters are before other signs."""
+    if sign == "~":
+        return _BEFORE_FINAL, sign, 0
+    return (_BEHIND_FINAL if sign.isalpha() else _NUMBER), sign, 0
 
 
 def debian_order(version: str) -> VersionOrder:
-    """As deb-version(7) says: words and numbers in turn, first of the upstream version, then of the revision;
-    a tilde is before the end, and letters are before other signs. What stands behind the first colon may have
-    more of them."""
-    epoch, colon, rest = version.partition(":")
+    """What sorts a version as deb-version(7) says.
+
+    That is words and numbers in turn, first of the upstream version, then of the revision. What stands
+    behind the first colon may have more of them.
+    """
+    epoch, colon, label = version.partition(":")
     if not colon:
-        epoch, rest = "", version
-    upstream, _, revision = rest.rpartition("-") if "-" in rest else (rest, "", "")
-    ranks = list[tuple[int, str, int]]()
+        epoch, label = "0", version
+    upstream, _, revision = label.rpartition("-") if "-" in label else (label, "", "")
+    ranks = list[Rank]()
     for text in (upstream, revision):
         for letters, number in re.findall("([^0-9]*)([0-9]*)", text):
-            ranks += [(0 if one == "~" else 2 if one.isalpha() else 3, one, 0) for one in letters]
-            ranks += [_FINAL, (1, "", int(number or 0))]
+            ranks += map(_rank_of_sign, letters)
+            ranks += [_FINAL, (_IS_FINAL, "", int(number or 0))]
         ranks.append(_FINAL)
     return (int(epoch) if re.fullmatch("[0-9]+", epoch) else 0,), ranks
 
 
 def prerelease_by_tag(tag: str) -> bool:
     """As ``prerelease_by_words`` of an image's tag: the word before the numbers counts, -devel does not."""
+    if _ODD_PRERELEASE.fullmatch(tag):
+        return True
     parts = version_parts(tag)
     words = {*_TOKEN.findall(parts.before), *parts.behind} - {"devel"}
-    return (
-        not PRERELEASE_WORDS.keys().isdisjoint(words) or _ODD_PRERELEASE.fullmatch(tag) is not None
-    )
+    return not PRERELEASE_WORDS.keys().isdisjoint(words)
 
 
 class VersionRules(NamedTuple):
@@ -1478,7 +1584,7 @@ class VersionRules(NamedTuple):
             version = with_hash_marked(version, self.hash_lengths)
         parts = version_parts(version)
         if parts.name and parts.name.replace("-", "") == self.own_name:
-            parts = version_parts(version, True)
+            parts = version_parts(version, is_own_name=True)
         if parts.scheme == "year" and parts.name in self.counted_names:
             parts = parts.as_count
         return VersionParts(parts.before) if parts.is_on_base_alone and self.is_image else parts
@@ -1495,60 +1601,69 @@ class VersionRules(NamedTuple):
             hash_lengths=hash_lengths,
         )
 
-    def form(self, one: VersionParts) -> tuple[Any, ...]:
+    def form(self, parts: VersionParts) -> Hashable:
         """What a person's answer is about: the same for a version and those like it."""
-        return one.family, self.is_image and (one.base, len(one.numbers), bool(one.counter))
+        if not self.is_image:
+            return parts.family, None
+        return parts.family, (parts.base, len(parts.numbers), bool(parts.counter))
 
-    def answer(self, one: VersionParts) -> bool | None:
+    def answer(self, parts: VersionParts) -> bool | None:
         """Whether a person said that such a version follows what is installed; None where nobody did."""
-        form = self.form(one) if self.answers else ()
-        return next(
-            (does for version, does in self.answers if self.form(self.parts(version)) == form), None
-        )
+        if not self.answers:
+            return None
+        form = self.form(parts)
+        for version, does_follow in self.answers:
+            if self.form(self.parts(version)) == form:
+                return does_follow
+        return None
 
     def is_moving(self, tag: str) -> bool:
         """Whether an image's tag names no version, so that its digest alone says whether it is new."""
         return self.is_image and bool(tag) and not self.parts(tag).numbers
 
-    def follows(self, mine: VersionParts, other: VersionParts) -> str:
-        """Whether a version may follow mine, whatever their order: "yes" (in all but the numbers the same, or
-        on a higher base), "doubt", or "" for never."""
+    def follows(self, installed: VersionParts, candidate: VersionParts) -> str:
+        """Whether a version may follow what is installed, whatever their order.
+
+        "yes": it is the same in all but the numbers, or on a higher base. "doubt": that cannot be told.
+        "": never.
+        """
         if self.is_one_family:
             return "yes"
-        answer = self.answer(other)
-        if answer is False and self.form(other) == self.form(mine):
+        answer = self.answer(candidate)
+        if answer is False and self.form(candidate) == self.form(installed):
             answer = None  # of a version that is like mine, the answer is about that version alone
         if answer is not None:
             return "yes" if answer else ""
-        if not other.numbers:
+        if not candidate.numbers:
             return ""
-        if mine.architecture != other.architecture:  # one for all may take its place, no other
-            return "" if other.architecture else "doubt"
-        if mine.family != other.family or _is_far(mine, other):
+        if installed.architecture != candidate.architecture:
+            # One for all architectures may take its place, no other.
+            return "" if candidate.architecture else "doubt"
+        if installed.family != candidate.family or _is_far(installed, candidate):
             return "doubt"
-        is_on_lower_base = any(theirs < ours for ours, theirs in zip(mine.base, other.base))
-        return "" if is_on_lower_base else "yes"
+        bases = zip(candidate.base, installed.base)
+        return "" if any(new < old for new, old in bases) else "yes"
 
 
 FAR = 5  # apart, first numbers may be another count
 
 
-def _is_far(mine: VersionParts, other: VersionParts) -> bool:
+def _is_far(installed: VersionParts, candidate: VersionParts) -> bool:
     """Whether one is written otherwise than the other, so that they may be another count.
 
     Only one has a day, as in 1.120.20221218 beside 1.19.0; one number stands alone, behind something else, as
     in NAME_196 beside rel/1.8.4; or the first numbers are far apart, and only one is padded, as in 4.02.3
     beside 0.14.
     """
-    if not mine.numbers or not other.numbers or mine.scheme == "date":
+    if not installed.numbers or not candidate.numbers or installed.scheme == "date":
         return False
-    if mine.is_of_day is not other.is_of_day:
+    if installed.is_of_day is not candidate.is_of_day:
         return True
-    if (len(mine.numbers) == 1) is not (len(other.numbers) == 1):
-        if mine.before != other.before:
-            return True
-    is_padded_otherwise = mine.is_padded is not other.is_padded
-    return is_padded_otherwise and abs(mine.numbers[0] - other.numbers[0]) > FAR
+    is_alone_in_one = (len(installed.numbers) == 1) is not (len(candidate.numbers) == 1)
+    if is_alone_in_one and installed.before != candidate.before:
+        return True
+    is_padded_otherwise = installed.is_padded is not candidate.is_padded
+    return is_padded_otherwise and abs(installed.numbers[0] - candidate.numbers[0]) > FAR
 
 
 GENERIC = VersionRules(version_order, prerelease_by_words)
@@ -1569,24 +1684,30 @@ DEBIAN = VersionRules(debian_order, prerelease_by_words, is_one_family=True)
 CONDA = VersionRules(conda_order, prerelease_by_words)
 
 
+def _step_between(numbers: tuple[int, ...], before: tuple[int, ...]) -> str:
+    """The first number that differs: "major", "minor" or "patch"."""
+    pairs = itertools.zip_longest(numbers, before, fillvalue=0)
+    for name, (number, number_before) in zip(("major", "minor"), pairs):
+        if number != number_before:
+            return name
+    return "patch"
+
+
 def version_steps(versions: Collection[str], known: Iterable[str]) -> dict[str, str]:
-    """How much each version raises the highest of the ``known`` final ones below it: "major", "minor" or
-    "patch"; "" where there is none, or it begins with a date."""
-    finals, steps = sorted(version_parts(one).release[:2] for one in known) if versions else [], {}
+    """How much each version raises the highest of the ``known`` final ones below it.
+
+    That is "major", "minor" or "patch"; "" where there is none, or it begins with a date.
+    """
+    if not versions:
+        return {}
+    finals = sorted(version_parts(version).release[:2] for version in known)
+    steps = dict[str, str]()
     for version in versions:
         name, numbers, _ = version_parts(version).release
-        at = bisect.bisect_left(finals, (name, numbers)) - 1
-        below = finals[at] if at >= 0 else ("", ())
-        steps[version] = ""
-        if below[0] == name and below[1] and numbers[0] < 10_000:
-            first = next(
-                at
-                for at, (now, before) in enumerate(
-                    itertools.zip_longest(numbers, below[1], fillvalue=0)
-                )
-                if now != before
-            )
-            steps[version] = ("major", "minor", "patch")[min(first, 2)]
+        index = bisect.bisect_left(finals, (name, numbers)) - 1
+        name_below, numbers_below = finals[index] if index >= 0 else ("", ())
+        has_step = name_below == name and numbers_below and numbers[0] < 10_000
+        steps[version] = _step_between(numbers, numbers_below) if has_step else ""
     return steps
 
 
@@ -1601,7 +1722,7 @@ class _NamedRelease(NamedTuple):
     product: str  # what stands before the numbers; "" where that says nothing
 
 
-_SameKey = tuple[tuple[Any, ...], tuple[tuple[int, str, int], ...], frozenset[str]]
+_SameKey = tuple[tuple[Any, ...], tuple[Rank, ...], frozenset[str]]
 
 
 def _same_key(parts: VersionParts, numbers: tuple[Any, ...]) -> _SameKey:
@@ -1642,13 +1763,13 @@ def _fixed_tags(tags: Mapping[str, VersionParts]) -> list[str]:
     return [tag for tag, parts in tags.items() if parts.numbers not in continued]
 
 
-def _product_of(found: Iterable[Collection[str]]) -> str:
-    """Which of a repository's products an image is. ``found``: of each of its versions the products that have it.
+def _product_of(products_of_versions: Iterable[Collection[str]]) -> str:
+    """Which of a repository's products an image is, by the products that have each of its versions.
 
     The repository's own, "", where that has half of them; else the one that has most. So helm-1.2.0 is no
     release of an image whose others have no name before their numbers.
     """
-    by_version = [products for products in found if products]
+    by_version = [products for products in products_of_versions if products]
     counts = Counter(itertools.chain.from_iterable(by_version))
     if not counts or counts[""] * 2 >= len(by_version):
         return ""
@@ -1656,27 +1777,28 @@ def _product_of(found: Iterable[Collection[str]]) -> str:
     return product if count * 2 > len(by_version) else ""
 
 
-def _best_release(tag: str, parts: VersionParts, fitting: Iterable[_NamedRelease]) -> str:
+def _best_release(tag: str, parts: VersionParts, fitting: Sequence[_NamedRelease]) -> str:
     """Of the releases that fit a tag the one called like it, else that with least before its numbers."""
 
     def distance(release: _NamedRelease) -> tuple[bool, bool, int]:
         return release.version != tag, release.version != f"v{tag}", len(release.parts.before)
 
-    of_its_build = [
-        release
-        for release in fitting
-        if not parts.counter or release.parts.counter in ((), parts.counter)
-    ]
+    of_its_build = fitting
+    if parts.counter:
+        counters = ((), parts.counter)
+        of_its_build = [release for release in fitting if release.parts.counter in counters]
     return min(of_its_build, key=distance).version if of_its_build else ""
 
 
 def same_releases(
     tags: Iterable[str], releases: Iterable[str], names: Iterable[str]
 ) -> dict[str, str]:
-    """By an image's tag its release in a repository, of ``releases``, newest first: one with the same numbers
-    and stage, never the nearest. Of several products there only one counts; of several releases the one
-    called like the tag, then the one with least before its numbers, then the newest. ``names``: of the image
-    and the repository, which say nothing before the numbers."""
+    """By an image's tag its release in a repository, of ``releases``, newest first.
+
+    That is one with the same numbers and stage, never the nearest. Of several products there only one counts;
+    of several releases the one called like the tag, then the one with least before its numbers, then the
+    newest. ``names``: of the image and the repository, which say nothing before the numbers.
+    """
     by_key = _named_releases(releases, names)
     parts_of = {tag: IMAGES.parts(tag) for tag in tags}
     keys_of = {tag: _same_keys(parts_of[tag]) for tag in _fixed_tags(parts_of)}
