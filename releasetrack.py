@@ -16237,13 +16237,6 @@ _FEED_OF_REGISTRY = re.compile(
 )
 
 
-# The address of a feed of a repository's releases, tags or commits.
-_RELEASES_FEED = re.compile(
-    r"(?>https?://[^?#]+?/(?:releases|tags|commits)(?=[/.?]))[^?#]*"
-    r"(?:\.(?:atom|rss)|\?format=atom)"
-)
-
-
 def _folders_of_feeds(text: str) -> dict[str, list[str]]:
     """The addresses of the feeds in an OPML file, each with the folders that it is in; "" for none."""
     by_address = dict[str, list[str]]()
@@ -16267,7 +16260,7 @@ def _opml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """The feeds of releases among those of a feed reader, with their folders: http://opml.org/spec2.opml"""
     for address, folders in _folders_of_feeds(text).items():
         tags = list(filter(None, dict.fromkeys(folders)))
-        is_of_releases = _RELEASES_FEED.match(address)
+        is_of_releases = _FEED_OF_FORGE.match(address) or _FEED_OF_REGISTRY.fullmatch(address)
         yield Pin(
             address,
             service=folders[0],
