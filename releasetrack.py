@@ -252,6 +252,7 @@ RETRY_WINDOW = 3 * DAY  # for which a delivery is attempted
 RETRY_MIN_ATTEMPTS = 10  # failures before a delivery is given up, however long it took
 PROBE_TRIES = 3  # of one delivery to a destination that is away, before another one is tried
 DELIVERY_RETENTION = 30 * DAY  # deliveries and attempts
+PAUSED_KEPT_FOR = 7 * DAY  # messages of a destination that is paused, unless it drops them
 SENT_LIMIT = 16 * KIB  # characters of a request that are kept with its delivery
 PICTURE_LIMIT = 16 * KIB  # bytes of the picture of an owner
 IMAGE_WAIT = HOUR  # that a release waits for its image
@@ -7789,6 +7790,10 @@ class DueSource(NamedTuple):
 class Sources(_Part):
     """What is checked: projects at their providers, each once for all accounts."""
 
+    # Intervals until a check at most; the jitter adds up to a tenth of one.
+    _LONGEST_WAIT = 1.11
+    _MISSING_AFTER = DAY  # for which a project is not found before it counts as missing
+
     def get(self, source_id: int) -> Source | None:
         return self._db.one(Source, "SELECT * FROM source_view WHERE id = ?", (source_id,))
 
@@ -7997,14 +8002,22 @@ class Sources(_Part):
         """
         self._db.write(
             """
-            UPDATE source SET next_check_at = :now + wanted * (id % 100) / 100.0
-              FROM (SELECT id AS wanted_by,
-                           coalesce(json_extract(:intervals, '$."' || provider || '"'), :interval) AS wanted
-                      FROM source WHERE next_check_at > :now + 1.11 * :interval)
-             WHERE id = wanted_by
-               AND next_check_at > :now + 1.11 * iif(error IS NULL, wanted, max(wanted, 86400))
+            UPDATE source SET next_check_at = :now + own_interval * (id % 100) / 100.0
+              FROM (SELECT id AS waiting_id,
+                           coalesce(json_extract(:intervals, '$."' || provider || '"'), :interval)
+                               AS own_interval
+                      FROM source WHERE next_check_at > :now + :longest * :interval)
+             WHERE id = waiting_id
+               AND next_check_at > :now + :longest * iif(
+                       error IS NULL, own_interval, max(own_interval, :longest_after_failure))
             """,
-            {"now": now, "interval": interval, "intervals": compact_json(intervals)},
+            {
+                "now": now,
+                "interval": interval,
+                "intervals": compact_json(intervals),
+                "longest": self._LONGEST_WAIT,
+                "longest_after_failure": DAY,
+            },
         )
 
     def record_check(
@@ -8023,6 +8036,7 @@ class Sources(_Part):
             if not self._write_state(db, source_id, result, now):
                 return None
             if result.renamed:
+                # After a merge the source is gone: of the result only events are left to be written.
                 result = self._rename(db, source_id, result)
             self._write_result(db, source_id, result, now)
         if result.events or result.changed:
@@ -8077,7 +8091,7 @@ class Sources(_Part):
                    missing_since = iif(
                        :is_success, NULL, coalesce(missing_since, iif(:is_not_found, :now, NULL))),
                    is_missing = NOT :is_success AND (is_missing
-                       OR :is_not_found AND coalesce(:now - missing_since, 0) >= 86400),
+                       OR :is_not_found AND coalesce(:now - missing_since, 0) >= :missing_after),
                    alert_sent = NOT :is_success AND (alert_sent OR :has_events)
              WHERE id = :id""",
             vars(result)
@@ -8087,6 +8101,7 @@ class Sources(_Part):
                 "has_events": bool(result.events),
                 "is_success": result.error is None,
                 "error": result.error and result.error[:1000],
+                "missing_after": Sources._MISSING_AFTER,
             },
         )
         return written.rowcount > 0
@@ -8677,14 +8692,20 @@ class Projects(_Part):
         Those are not that were checked within a minute or are due already. One more failure then does not
         lengthen the wait.
         """
+        now = self._db.clock()
         count = self._db.write(
             """
             UPDATE source SET next_check_at = :now, failures = max(failures - 1, 0)
              WHERE id IN (SELECT source_id FROM project
                            WHERE account_id = :account AND id IN (SELECT value FROM json_each(:ids)))
-               AND next_check_at > :now AND coalesce(checked_at, 0) NOT BETWEEN :now - 60 AND :now
+               AND next_check_at > :now AND coalesce(checked_at, 0) NOT BETWEEN :recently AND :now
             """,
-            {"now": self._db.clock(), "account": account_id, "ids": compact_json(list(ids))},
+            {
+                "now": now,
+                "recently": now - MINUTE,
+                "account": account_id,
+                "ids": compact_json(list(ids)),
+            },
         )
         self._db.check_wakeup.set()
         return count
@@ -9595,6 +9616,8 @@ class Document(NamedTuple):
 class Documents(_Part):
     """What others said, by address or id: with its version there, or a hash, and when it was read."""
 
+    _PICTURE_AGE = 30 * DAY  # after which a picture is read again
+
     def get(self, name: str) -> Document:
         row = self._db.row("SELECT version, body, read_at FROM document WHERE name = ?", (name,))
         if row is None:
@@ -9626,14 +9649,18 @@ class Documents(_Part):
             rows = db.execute(
                 """
                 INSERT INTO document (name, version, body, read_at)
-                SELECT DISTINCT name, '', '""', :now - 29 * 86400 FROM (
+                SELECT DISTINCT name, '', '""', :again_tomorrow FROM (
                 SELECT 'picture ' || provider || ' ' || rtrim(rtrim(key, replace(key, '/', '')), '/') AS name
                   FROM source WHERE id IN (SELECT source_id FROM project)
                    AND provider IN (SELECT value FROM json_each(:providers))) LEFT JOIN document USING (name)
-                 WHERE coalesce(read_at, 0) <= :now - 30 * 86400 ORDER BY read_at LIMIT 5
+                 WHERE coalesce(read_at, 0) <= :old ORDER BY read_at LIMIT 5
                     ON CONFLICT DO UPDATE SET read_at = excluded.read_at
                 RETURNING name""",
-                {"providers": compact_json([*providers]), "now": now},
+                {
+                    "providers": compact_json([*providers]),
+                    "old": now - self._PICTURE_AGE,
+                    "again_tomorrow": now - self._PICTURE_AGE + DAY,
+                },
             )
             return [row["name"] for row in rows]
 
@@ -9702,7 +9729,13 @@ class Store:
 
         Only a hold or a digest waits for more than a day, and what was made in the future would never expire.
         """
-        values = {"now": now, "expired": now - SESSION_MAX_AGE, "too_far": now + HOUR}
+        values = {
+            "now": now,
+            "expired": now - SESSION_MAX_AGE,
+            "abandoned": now - MINUTE,
+            "too_far": now + HOUR,
+            "beyond_a_day": now + DAY + HOUR,
+        }
         with self.database.transaction() as db:
             self._delete_expired(db, values)
             self._bring_back(db, values)
@@ -9735,7 +9768,7 @@ class Store:
         db.execute(
             """
             DELETE FROM lease WHERE until > :too_far
-                OR (until < :now - 60 AND id NOT IN (SELECT id FROM source))""",
+                OR (until < :abandoned AND id NOT IN (SELECT id FROM source))""",
             values,
         )
 
@@ -9745,15 +9778,15 @@ class Store:
         db.execute(
             """
             UPDATE delivery SET next_attempt_at = :now, queued_at = min(queued_at, :now)
-             WHERE state = 'pending' AND next_attempt_at > :now + 90000
-               AND (attempts > 0 OR digest_id IS NOT NULL OR created_at > :now + 90000
+             WHERE state = 'pending' AND next_attempt_at > :beyond_a_day
+               AND (attempts > 0 OR digest_id IS NOT NULL OR created_at > :beyond_a_day
                     OR NOT (is_held OR is_digested))""",
             values,
         )
         db.execute(
             """
             UPDATE destination SET probe_at = :now, asked_until = NULL
-             WHERE probe_at > :now + 90000""",
+             WHERE probe_at > :beyond_a_day""",
             values,
         )
 
@@ -9767,8 +9800,8 @@ class Store:
               FROM (SELECT id AS paused_id, pause FROM destination WHERE pause != 'none')
              WHERE destination_id = paused_id AND state = 'pending' AND next_attempt_at <= :now
                AND destination_id NOT IN (SELECT id FROM lease WHERE until >= :now)
-               AND (pause = 'drop' OR next_attempt_at < :now - 7 * 86400)""",
-            {"now": now},
+               AND (pause = 'drop' OR next_attempt_at < :kept_since)""",
+            {"now": now, "kept_since": now - PAUSED_KEPT_FOR},
         )
 
     def counts(self) -> dict[str, int]:
