@@ -14745,9 +14745,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 # A variable as compose has it: ${NAME}, ${NAME:-default}, ${NAME?message}, ${NAME+instead} or $NAME.
-_VARIABLE = re.compile(
-    r"\$(?:\{(?P<braced>\w+)(?:(?P<rule>:?[-?+])(?P<operand>[^${}]*))?\}|(?P<plain>[A-Za-z_]\w*))"
-)
+_VARIABLE = re.compile(r"\$(?:\{(\w+)(?:(:?[-?+])([^${}]*))?\}|([A-Za-z_]\w*))")
 _UNSET_VARIABLE = re.compile("\1(\\w+)\2")  # as _value_of_variable marks it
 _VARIABLE_DEPTH = 10  # of variables within the operands of others
 
@@ -14761,9 +14759,8 @@ class _Filled(NamedTuple):
 
 def _value_of_variable(variable: re.Match[str], env: Mapping[str, str]) -> str:
     r"""What stands for a variable: ``\1NAME\2`` for one that is not set, and ``\0`` for a dollar of its value."""
-    name = variable["braced"] or variable["plain"]
-    rule = variable["rule"] or ""
-    operand = variable["operand"] or ""
+    braced, rule, operand, plain = variable.groups("")
+    name = braced or plain
     value = env.get(name)
     if ":" in rule and not value:
         value = None  # an empty one counts as one that is not set
