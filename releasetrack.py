@@ -15398,7 +15398,7 @@ def _labels_of_service(service: Mapping[str, Any], env: Mapping[str, str]) -> di
 
 
 def _services(document: Any, env: Mapping[str, str]) -> Iterator[Pin]:
-    """Images of a compose file: https://docs.docker.com/reference/compose-file/services/#image"""
+    """The images of a compose file: https://docs.docker.com/reference/compose-file/services/#image"""
     for name, value in document["services"].items():
         service = _with_merged(value)
         image = service.get("image")
@@ -15412,7 +15412,7 @@ def _services(document: Any, env: Mapping[str, str]) -> Iterator[Pin]:
 
 
 def _quadlet(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """Containers of Podman: https://docs.podman.io/en/latest/markdown/podman-systemd.unit.5.html"""
+    """Reads units of Podman: https://docs.podman.io/en/latest/markdown/podman-systemd.unit.5.html"""
     for section in re.split(r"^(?=\[)", text.replace("\\\n", " "), flags=re.MULTILINE):
         images = list[str]()
         words = list[str]()
@@ -15667,7 +15667,7 @@ def _diun_pin(image: Mapping[str, Any], env: Mapping[str, str]) -> Pin:
 
 
 def _yaml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """Compose, Kubernetes, Helm, pipelines, and lists of other tools, recognized by their keys."""
+    """Reads compose, Kubernetes, Helm, pipelines, and lists of other tools, recognized by their keys."""
     documents = _documents(text)
     names = dict(_COMMENTED.findall(text)) | _repositories_in(documents)
     for document in documents:
@@ -15706,7 +15706,10 @@ def _galaxy_pin(entry: Any, *, is_collection: bool) -> Pin | None:
 
 
 def _galaxy(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """https://docs.ansible.com/ansible/latest/galaxy/user_guide.html  Also the charts of Helm 2."""
+    """Reads the collections and roles that Ansible installs, and the charts of Helm 2.
+
+    https://docs.ansible.com/ansible/latest/galaxy/user_guide.html
+    """
     documents = _documents(text)
     entries = list[tuple[Any, bool]]()
     for keys in (("collections",), ("roles",), ()):  # without a key: a list of roles
@@ -15729,7 +15732,7 @@ _PNPM_NEEDED = re.compile(
 
 
 def _pnpm(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """pnpm-lock.yaml of the versions 5 to 9; from pnpm 11 on a document before it has pnpm itself."""
+    """Reads pnpm-lock.yaml of the versions 5 to 9; from pnpm 11 on a document before it has pnpm itself."""
     for document in text.split("\n---\n"):
         needed, _, below = document.partition("\npackages:\n")
         packages = below.partition("\nsnapshots:")[0]
@@ -15773,13 +15776,17 @@ def _set_arguments(arguments: dict[str, str], line: str) -> None:
 
 
 def _dockerfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """https://docs.docker.com/reference/dockerfile/  An image that is a stage of the file is none."""
+    """Reads the images of a Dockerfile or Containerfile, but not those that are stages of the file.
+
+    https://docs.docker.com/reference/dockerfile/
+    """
     arguments = dict[str, str]()  # those above the first stage, which FROM may name
     stages = {"scratch"}
     is_in_stage = False
     for line in _instructions(text):
         if stage := _STAGE.match(line):
-            image, stage_name = stage[1], stage[2] or ""
+            image = stage[1]
+            stage_name = stage[2] or ""
             if _with_variables(image, arguments).text.lower() not in stages:
                 yield _image_pin(image, arguments, stage_name)
             stages.add(stage_name.lower())
@@ -15792,12 +15799,14 @@ def _dockerfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
             _set_arguments(arguments, line)
 
 
+# Lines of pip: name[extra]==1.2 ; marker
 _PIN = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\]\s*)?===?\s*([^\s;,*]+)\s*(?:[;#-].*)?")
 # "name @ address", "-e address", an address alone, and what pip freeze says above a folder.
 _PIN_AT = re.compile(
     r"(?:([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\]\s*)?@\s*|(?:-e|--editable)[ =]\s*)?"
     r"[\"']?((?:(?:git|hg|svn|bzr)\+)?[a-z]+://[^\s\"']+).*"
 )
+# Editable install with no version control (name==1.2)
 _PIN_HERE = re.compile(r"^# Editable [^\n(]*\(([\w.-]+)===?([^\s()]+)\)", re.MULTILINE)
 _IN_A_FOLDER = "installed from a folder"
 # The tag in the address of a file at a forge.
@@ -15828,7 +15837,8 @@ def _pin_of_python_file(address: str, name: str) -> Pin:
     if tag := _TAG_IN_ADDRESS.search(path):
         return _pin_of_reference(address, tag[1], name)
     if file := _PYTHON_FILE.fullmatch(path.rpartition("/")[2]):
-        project, version = file[1] or file[3], file[2] or file[4]
+        project = file[1] or file[3]
+        version = file[2] or file[4]
         if not name or pep503(name) == pep503(project):
             return Pin(name or project, version, provider="pypi")
     return Pin(name or address, reason="its address tells no version")
@@ -15876,10 +15886,10 @@ def _requirement(text: str) -> _Requirement | None:
 
 
 def _requirements(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """https://pip.pypa.io/en/stable/reference/requirements-file-format/
+    """Reads what pip installs by a requirements file; only == and an address tell what that is.
 
-    Only == and an address tell what is installed. Comments of pip-compile and uv, such as "# via flask", say
-    what needs it: other packages, or a file.
+    https://pip.pypa.io/en/stable/reference/requirements-file-format/  Comments of pip-compile and uv, such as
+    "# via flask", say what needs it: other packages, or a file.
     """
     entries = re.findall(
         r"^[^\s#][^\n]*(?:\n[ \t]+[^\n]*)*", text.replace("\\\n", " "), re.MULTILINE
@@ -15917,7 +15927,7 @@ def _first_cask(rows: Sequence[Sequence[str]]) -> int:
 
 
 def _brew(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """Of ``brew list --versions``: formulas and then casks, each in the order of their names.
+    """Reads what ``brew list --versions`` prints: formulas and then casks, each in the order of their names.
 
     https://docs.brew.sh/Manpage  A formula's revision, such as the 1 of 3.12.7_1, is Homebrew's own.
     """
@@ -16099,7 +16109,10 @@ def _nvchecker_pin(table: str, source: str, own: Any, env: Mapping[str, str]) ->
 
 
 def _nvchecker(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """https://nvchecker.readthedocs.io/en/latest/usage.html"""
+    """Reads the sources of nvchecker, each with its filters.
+
+    https://nvchecker.readthedocs.io/en/latest/usage.html
+    """
     for table, own in _toml(text).items():
         source = pick(str, own, "source").partition("_")[0]  # git_pygit2
         if source:
@@ -16159,9 +16172,9 @@ def _listed_tools(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _tools(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """https://asdf-vm.com/manage/configuration.html and https://mise.jdx.dev/configuration.html
+    """Reads the tools of asdf or mise, the first choice first; not what is the system's or in a folder.
 
-    The first choice first; not what is the system's or in a folder.
+    https://asdf-vm.com/manage/configuration.html and https://mise.jdx.dev/configuration.html
     """
     for tool, versions in _listed_tools(text):
         for word in versions.split():
@@ -16195,7 +16208,7 @@ def _go_directives(text: str) -> Iterator[tuple[list[str], str]]:
 
 
 def _go_mod(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """https://go.dev/ref/mod#go-mod-file"""
+    """Reads the modules of a go.mod, with those that replace them: https://go.dev/ref/mod#go-mod-file"""
     required = list[_RequiredModule]()
     replacements = dict[str, list[str]]()
     for words, comment in _go_directives(text):
@@ -16213,7 +16226,7 @@ def _go_mod(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
 
 
 def _gemfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """Gemfile.lock: four blanks before a gem, six before what that requires; platforms follow a hyphen."""
+    """Reads Gemfile.lock: four blanks before a gem, six before what that requires; platforms follow a hyphen."""
     blocks = [block.strip("\n") for block in text.split("\n\n")]
     direct = set[str]()
     for block in blocks:
@@ -16234,7 +16247,7 @@ def _gemfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
 
 
 def _yarn(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """yarn.lock of version 1 and of Berry, whose workspaces tell what is direct."""
+    """Reads yarn.lock of version 1 and of Berry, whose workspaces tell what is direct."""
     blocks = [block.strip("\n").partition("\n") for block in text.split("\n\n")]
     direct = set[str]()
     for key, _, body in blocks:
@@ -16244,9 +16257,9 @@ def _yarn(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
         named = re.match(r'"?(@?[^@"\s]+)@(?:npm:(?:(@?[^@"\s]+)@)?)?[^:/@"\n]*(?:[",]|:$)', key)
         version = re.match(r' {2}version:? "?([^"\s]+)', body)
         if named and version:  # else from a folder, a patch or a repository
-            name_here, name = named[1], named[2] or named[1]
+            name_here = named[1]
             yield Pin(
-                name,
+                named[2] or name_here,
                 version[1],
                 provider="npm",
                 alias="" if direct else name_here,
@@ -16280,14 +16293,13 @@ def _folders_of_feeds(text: str) -> dict[str, list[str]]:
         if address:
             by_address.setdefault(address, []).append(folders[-1])
         if not is_empty:
-            is_feed = "xmlUrl" in attributes
             name = html.unescape(attributes.get("text", ""))
-            folders.append(folders[-1] if is_feed else name)
+            folders.append(folders[-1] if address else name)
     return by_address
 
 
 def _opml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """The feeds of releases among those of a feed reader, with their folders: http://opml.org/spec2.opml"""
+    """Reads the feeds of releases among those of a feed reader, with their folders: http://opml.org/spec2.opml"""
     for address, folders in _folders_of_feeds(text).items():
         tags = list(filter(None, dict.fromkeys(folders)))
         is_of_releases = _FEED_OF_FORGE.match(address) or _FEED_OF_REGISTRY.fullmatch(address)
@@ -16300,11 +16312,7 @@ def _opml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
 
 
 _NPM_KINDS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
-
-
-_NPM_FOLDER = (
-    "node_modules/"  # in which packages are installed; within another one's, what that needs
-)
+_NPM_FOLDER = "node_modules/"  # a package's folder is below it, and below that what it needs
 
 
 def _names_in_manifests(manifests: Iterable[Any]) -> set[str]:
@@ -16335,7 +16343,10 @@ def _npm_lock_pin(name: str, about: Any, *, is_direct: bool, alias: str = "") ->
 
 
 def _npm_packages(packages: Mapping[str, Any]) -> Iterator[Pin | None]:
-    """Of the versions 2 and 3: entries by their folders. What the project and its workspaces need is direct."""
+    """Reads entries by their folders, as of the versions 2 and 3.
+
+    What the project and its workspaces need is direct.
+    """
     own = [about for path, about in packages.items() if _NPM_FOLDER not in path]
     direct = _names_in_manifests(own)
     for path, about in packages.items():
@@ -16347,7 +16358,7 @@ def _npm_packages(packages: Mapping[str, Any]) -> Iterator[Pin | None]:
 
 
 def _npm_lock(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """package-lock.json: https://docs.npmjs.com/cli/configuring-npm/package-lock-json"""
+    """Reads package-lock.json: https://docs.npmjs.com/cli/configuring-npm/package-lock-json"""
     lock = _json(text)
     packages = pick(dict, lock, "packages")
     yield from filter(None, _npm_packages(packages))
@@ -16355,7 +16366,8 @@ def _npm_lock(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
         return
     for path, about in _maps(lock):  # version 1 nests them
         if path[-2] == "dependencies":
-            name, is_top = path[-1], path[:2] == ("", "")
+            name = path[-1]
+            is_top = path[:2] == ("", "")
             pin = _npm_lock_pin(name, about, is_direct=is_top, alias=name)
             if pin:
                 yield pin
@@ -16420,7 +16432,10 @@ _BUN_PACKAGE = re.compile(r"(@?[^@]+)@(?:([^:@]+)$|(github:|git\+)([^#]+))")
 
 
 def _bun(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """https://bun.sh/docs/pm/lockfile  JSON with commas at the ends; not what is in a folder."""
+    """Reads bun.lock, which is JSON with commas at the ends; not what is in a folder.
+
+    https://bun.sh/docs/pm/lockfile
+    """
     lock = pick(dict, _documents(text)[0])
     direct = _names_in_manifests(pick(dict, lock, "workspaces").values())
     for key, entry in pick(dict, lock, "packages").items():
@@ -16466,7 +16481,7 @@ _TERRAFORM_ROW = (
 
 
 def _release_monitor(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """github-release-monitor: a list of ``{"id": "owner/repo" or "gitlab:host/owner/repo", "url"}``."""
+    """Reads github-release-monitor's list of ``{"id": "owner/repo" or "gitlab:host/owner/repo", "url"}``."""
     for about in pick(list, _json(text)):
         provider, _, name = pick(str, about, "id").rpartition(":")
         address = pick(str, about, "url")
@@ -16483,7 +16498,7 @@ def _release_monitor(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
 
 
 def _changedetection(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """changedetection.io: ``{id: {"url", "tags"}}``, as of its API, or as its url-watches.json has it."""
+    """Reads changedetection.io's ``{id: {"url", "tags"}}``, as of its API, or as its url-watches.json has it."""
     document = _json(text)
     titles = {
         id_: pick(str, tag, "title")
@@ -16530,7 +16545,7 @@ class _Bom(NamedTuple):
 
 
 def _cyclonedx(bom: Any) -> _Bom:
-    """https://cyclonedx.org/docs/1.6/json/  What it is of is none of its parts."""
+    """Reads CycloneDX, where what the document is of is none of its parts: https://cyclonedx.org/docs/1.6/json/"""
     parts = list[_BomPart]()
     for path, component in _maps({"components": pick(list, bom, "components")}):
         if path[-2:] == ("components", "-") and component.get("type") != "file":
@@ -16552,7 +16567,7 @@ def _purl_of_package(package: Any) -> str:
 
 
 def _spdx(bom: Any) -> _Bom:
-    """https://spdx.github.io/spdx-spec/v2.3/"""
+    """Reads SPDX 2: https://spdx.github.io/spdx-spec/v2.3/"""
     parts = list[_BomPart]()
     for package in pick(list, bom, "packages"):
         id_, version, name = _texts(package, "SPDXID", "versionInfo", "name")
@@ -16586,7 +16601,7 @@ def _image_of_bom(bom: Any) -> Pin | None:
 
 
 def _sbom(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """CycloneDX or SPDX in JSON, also in an attestation. Raises ValueError."""
+    """Reads CycloneDX or SPDX in JSON, also in an attestation. Raises ValueError."""
     document = _json(text)
     for key in ("predicate", "sbom"):
         document = pick(dict, document, key) or document
@@ -16719,7 +16734,7 @@ def _renovate_pin(about: Mapping[str, str], assigned: _AssignedVersion) -> Pin:
 
 
 def _annotated(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """Versions below comments for Renovate, in files of whatever kind."""
+    """Reads versions below comments for Renovate, in files of whatever kind."""
     for about, code in _renovate_lines(text):
         assigned = _assigned_version(code)
         if any(assigned):
@@ -17176,10 +17191,10 @@ def _with_digest(reference: str, identity: str) -> str:
     identity_name, _, digest = identity.rpartition("://")[2].partition("@")
     if not parts or parts[3] or not re.fullmatch("sha256:[0-9a-f]{64}", digest):
         return reference
-    name, tag = parts[1], parts[2] or "latest"
-    if _familiar_name(identity_name) != _familiar_name(name):
+    if _familiar_name(identity_name) != _familiar_name(parts[1]):
         return reference
-    return f"{name}:{tag}@{digest}"
+    tag = parts[2] or "latest"
+    return f"{parts[1]}:{tag}@{digest}"
 
 
 def _container_named(
@@ -17220,7 +17235,7 @@ def _labels_of_ps(labels: Any) -> Any:
 
 
 def _pins_of_ps(objects: Objects) -> Iterator[Pin | None]:
-    """Of ``ps`` of Docker, Podman and nerdctl, and of ``docker compose ps``, with ``--format json``.
+    """Reads ``ps`` of Docker, Podman and nerdctl, and ``docker compose ps``, with ``--format json``.
 
     https://docs.docker.com/reference/cli/docker/container/ls/#format  Older ones of compose name no image.
     """
@@ -17242,7 +17257,7 @@ def _is_of_inspect(about: dict[str, Any]) -> bool:
 
 
 def _pins_of_inspect(objects: Objects) -> Iterator[Pin | None]:
-    """Of ``inspect`` of Docker and Podman: running containers, and images that none of them runs.
+    """Reads ``inspect`` of Docker and Podman: running containers, and images that none of them runs.
 
     What is said of the containers' images stands beside them.
     """
@@ -17282,7 +17297,7 @@ def _is_of_kubernetes(about: dict[str, Any]) -> bool:
 
 
 def _pins_of_kubernetes(objects: Objects) -> Iterator[Pin | None]:
-    """Of ``kubectl get -o json``: what the pods run, or where there are none, what manifests name."""
+    """Reads ``kubectl get -o json``: what the pods run, or where there are none, what manifests name."""
     pods = [about for about in objects if pick(list, about, "spec", "containers")]
     for pod in pods:
         if pick(str, pod, "status", "phase") == "Running":
@@ -17319,7 +17334,10 @@ def _is_of_helm(about: dict[str, Any]) -> bool:
 
 
 def _pins_of_helm(objects: Objects) -> Iterator[Pin]:
-    """Of ``helm list -o json``, which does not say from where a chart is: https://helm.sh/docs/helm/helm_list/"""
+    """Reads ``helm list -o json``, which does not say from where a chart is.
+
+    https://helm.sh/docs/helm/helm_list/
+    """
     for about in objects:
         name, namespace, chart, status = _texts(about, "name", "namespace", "chart", "status")
         named = re.fullmatch(r"(.+?)-(v?[0-9]+\.[0-9]+\.[0-9]+\S*)", chart)
@@ -17337,7 +17355,7 @@ def _is_of_pip(about: dict[str, Any]) -> bool:
 
 
 def _pins_of_pip(objects: Objects) -> Iterator[Pin]:
-    """Of ``pip list --format json``: https://pip.pypa.io/en/stable/cli/pip_list/"""
+    """Reads ``pip list --format json``: https://pip.pypa.io/en/stable/cli/pip_list/"""
     for about in objects:
         is_here = bool(pick(str, about, "editable_project_location"))
         yield Pin(
@@ -17382,7 +17400,7 @@ class _NpmPackage(NamedTuple):
 
 
 def _pins_of_npm(objects: Objects) -> Iterator[Pin]:
-    """Of ``npm ls --json``, as ``npm help ls`` says, and ``pnpm ls --json``.
+    """Reads ``npm ls --json``, as ``npm help ls`` says, and ``pnpm ls --json``.
 
     What a folder that is linked needs is needed directly.
     """
@@ -17397,7 +17415,7 @@ def _pins_of_npm(objects: Objects) -> Iterator[Pin]:
 
 
 def _pins_of_compose(objects: Objects) -> Iterator[Pin]:
-    """Of ``docker compose config --format json``."""
+    """Reads ``docker compose config --format json``."""
     for about in objects:
         yield from _services(about, {})
 
