@@ -14048,14 +14048,36 @@ def _host_and_path(text: str) -> _Page:
     return _Page(host, path)
 
 
-# What the address of a feed ends in; that of a branch's commits names no releases.
-_FEED_ADDRESS = re.compile(
-    r"https?://(?![^?#]*/commits?[/.])[^?#]+(?:"
-    r"\.(?:atom|rss|rdf)|/(?:[\w-]*(?:feed|rss|atom)[\w-]*|index|releases|tags)\.xml|/(?:feed|rss|atom)/?"
-    r"|\?(?:[^#]*&)?(?:format|type|feed)=(?:atom|rss2?)(?:&[^#]*)?)(?:\?[^#]*)?(?:#.*)?",
-    re.IGNORECASE,
-)
 _CHART_INDEX = re.compile(r"https?://[^?#]+/index\.ya?ml", re.IGNORECASE)
+
+
+_FEED_FOLDERS = ("feed", "rss", "atom")  # also with a slash behind
+_FEED_ENDINGS = ("atom", "rss", "rdf")
+_FEED_FILES = ("index", "releases", "tags")  # with .xml, as news-feed.xml
+_FEED_QUERY = re.compile("(?:format|type|feed)=(?:atom|rss2?)", re.IGNORECASE)
+
+
+def _is_feed_file(name: str) -> bool:
+    """Tells whether a file is a feed by its name, in small letters."""
+    stem, dot, ending = name.rpartition(".")
+    if dot and ending in _FEED_ENDINGS:
+        return True
+    if ending != "xml" or not re.fullmatch(r"[\w-]+", stem):
+        return False
+    return stem in _FEED_FILES or any(word in stem for word in _FEED_FOLDERS)
+
+
+def _is_feed(address: str) -> bool:
+    """Tells whether an address is a feed's, except that of a branch's commits, which names no releases."""
+    page, _, query = address.lower().partition("#")[0].partition("?")
+    is_page = re.match("https?://[^/]", page)
+    if not is_page or re.search("/commits?[/.]", page):
+        return False
+    if any(map(_FEED_QUERY.fullmatch, query.split("&"))):
+        return True
+    path = page.partition("://")[2].partition("/")[2]
+    folder = path.removesuffix("/").rpartition("/")[2]
+    return folder in _FEED_FOLDERS or _is_feed_file(path.rpartition("/")[2])
 
 
 def _project_of_address(
@@ -14067,7 +14089,7 @@ def _project_of_address(
     address, _, fragment = text.partition("#")
     if fragment and _CHART_INDEX.fullmatch(address):
         return project_named(providers, "helm", text)
-    if _FEED_ADDRESS.fullmatch(text) and (not fragment or "{version}" in fragment):
+    if _is_feed(text) and (not fragment or "{version}" in fragment):
         return project_named(providers, "feed", text)
     if "{version}" in fragment or fragment.startswith("header:"):
         return project_named(providers, "page", text)

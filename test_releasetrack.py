@@ -1160,15 +1160,15 @@ def test_rooms_use_only_what_they_may_and_only_what_stands_above():
 
 # What patterns that are put together as they run consist of, escaped; those of tables are tried with their rows.
 PARTS_OF_PATTERNS = {
-    "before": "Version ",
+    "begin": "Version ",
     "spelled": "v",
     "version": ".*",
     "dash": "  - ",
-    "brand": "Service",
+    "own_headers": "x-Service-(signature|timestamp)",
     "self": argparse.Namespace(_cookie_name=str),
     "name": "n",
 }
-OF_TABLES = {"pattern", "dialect.pattern", "mark", "origin"}
+OF_TABLES = {"pattern", "self.pattern", "dialect.pattern", "mark", "kind.mark", "origin"}
 SAMPLE_CHARACTERS = "a1A .-_/:,\"'()<>={}[]\n\t@#$&!?*%\\+|;~^`é"
 
 
