@@ -15365,7 +15365,7 @@ def _add_flux_repository(names: dict[str, str], document: Any) -> None:
 
 
 def _repositories_in(documents: Iterable[Any]) -> dict[str, str]:
-    """As ``chart_repositories``, of documents."""
+    """As ``chart_repositories``, of documents; "" by a name that two namespaces of Flux have."""
     names = dict[str, str]()
     for document in documents:
         if pick(str, document, "kind") == "HelmRepository":
@@ -17108,7 +17108,7 @@ def _container_pin(container: Mapping[str, Any], image: Mapping[str, Any]) -> Pi
     if pin.reason or _is_built_here(pin, image):
         return dataclasses.replace(pin, provider="", reason=pin.reason or _BUILT_HERE)
     digests = sorted({pin.digest, *_digests_of_image(image, pin.name)} - {""})
-    # The maker of the image does not decide. Where it is not known, which labels are theirs is neither.
+    # Options in labels of the image are its maker's and do not count. Of an image that is not known all may be.
     image_labels = pick(dict, image, "Config", "Labels") if image else labels
     own_labels = {key: value for key, value in labels.items() if image_labels.get(key) != value}
     return dataclasses.replace(
@@ -17538,7 +17538,7 @@ def _reader_of_text(text: str) -> Reader:
 def _read_pins(
     path_name: str, text: str, env: Mapping[str, str], own: Reader | None
 ) -> tuple[str, list[Pin]]:
-    """The origin of what a text names, and that. Here alone is decided what a text is. Raises ValueError."""
+    """``(origin, pins)`` of a text. Only this function decides which reader gets it. Raises ValueError."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         raise ValueError("is not text")
