@@ -16226,7 +16226,7 @@ def _go_directives(text: str) -> Iterator[tuple[list[str], str]]:
         elif words[-1:] == [")"]:
             block = []
         else:
-            yield words, comment.strip()
+            yield words, comment
 
 
 def _go_mod(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
@@ -16235,7 +16235,8 @@ def _go_mod(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     replacements = dict[str, list[str]]()
     for words, comment in _go_directives(text):
         if words[:1] == ["require"] and len(words) == 3:
-            required.append(_RequiredModule(words[1], words[2], comment != "indirect"))
+            is_direct = comment.strip() != "indirect"
+            required.append(_RequiredModule(words[1], words[2], is_direct))
         elif words[:1] == ["replace"] and "=>" in words:
             arrow = words.index("=>")
             replacements[" ".join(words[1:arrow])] = words[arrow + 1 :]
@@ -16676,7 +16677,8 @@ def _renovate_lines(text: str) -> Iterator[tuple[dict[str, str], str]]:
     https://docs.renovatebot.com/modules/manager/regex/
     """
     about = dict[str, str]()  # of the comment above
-    for line in (line[:_WIDTH_LIMIT] for line in text.split("\n")):
+    lines = text.split("\n") if "renovate:" in text else []  # which few files have
+    for line in (line[:_WIDTH_LIMIT] for line in lines):
         code, mark, comment = line.partition("renovate:")
         is_comment = bool(_COMMENT_MARK.match(line.lstrip()))
         if mark and _COMMENT_MARK.search(code):
