@@ -18122,19 +18122,19 @@ def ranked_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[
 
 
 class TagKinds(NamedTuple):
-    """Which kinds of tags of an image are read beside plain ones: those of which one is installed."""
+    """These kinds of tags of an image are read beside plain ones: those of which one is installed."""
 
     read: frozenset[str] | None  # now; None: all, as it is no image
     before: frozenset[str] | None  # by the last check; None: not known
 
     @classmethod
     def of(cls, installed: Iterable[str], stored: str | None) -> TagKinds:
-        """Those of the tags that are installed; ``stored``: as of a Source."""
+        """Returns the kinds of the tags that are installed; ``stored``: as of a Source."""
         before = None if stored is None else frozenset(json.loads(stored))
         return cls(tag_kinds(installed), before)
 
     def after(self, tags: Iterable[str]) -> TagKinds:
-        """The same after a check that read these tags."""
+        """Returns the kinds after a check that read these tags."""
         return self._replace(before=tag_kinds(tags))
 
     @property
@@ -18158,7 +18158,7 @@ ALL_KINDS = TagKinds(None, None)
 
 
 class _Calendar(NamedTuple):
-    """What is believed of dates in one check."""
+    """One check believes this of dates."""
 
     last: str  # later ones lie ahead
     default: str  # of a release without a date, or whose date lies ahead
@@ -18166,7 +18166,7 @@ class _Calendar(NamedTuple):
 
 
 def _calendar(known: Mapping[str, Release], listing: Listing, now: float) -> _Calendar:
-    """The calendar of a check: a release without a date gets the present one.
+    """Returns the calendar of a check: a release without a date gets the present one.
 
     In a first check, where the provider dates only the newest, it gets that of the oldest of those. Where
     most dates lie ahead, our clock is behind: then all are believed, and what has none is of the newest.
@@ -18185,17 +18185,19 @@ def _new_releases(
     known: Mapping[str, Release],
     listing: Listing,
     calendar: _Calendar,
+    *,
     rules: VersionRules,
     kinds: TagKinds,
 ) -> list[Release]:
-    """The listed releases that were not known, dated, oldest first.
+    """Returns the listed releases that were not known, dated, oldest first.
 
     Where as many are known as are kept, and newer ones are withdrawn, those come up that were too many to be
     kept: without a date they are left out.
     """
-    here = [version for version in known if version in listing.versions]
-    is_full = len(known) >= RELEASE_LIMIT
-    lowest = min(map(rules.order, here)) if is_full and here else None
+    lowest: VersionOrder | None = None
+    if len(known) >= RELEASE_LIMIT:
+        still_listed = known.keys() & listing.versions
+        lowest = min(map(rules.order, still_listed), default=None)
     new = list[Release]()
     for listed in reversed(listing.releases):
         if listed.version in known:
@@ -18253,7 +18255,7 @@ def _is_updated(before: Release, listed: ListedRelease) -> bool:
 
 
 def _change(before: Release, listed: ListedRelease, now: float) -> str:
-    """What is news of a known version: FINAL, UPDATED, FIX, or "" for nothing."""
+    """Returns what is news of a known version: FINAL, UPDATED, FIX, or "" for nothing."""
     if before.is_prerelease and not _is_prerelease_now(before, listed):
         return FINAL
     if _is_updated(before, listed):
@@ -18262,7 +18264,7 @@ def _change(before: Release, listed: ListedRelease, now: float) -> str:
 
 
 def _changed_release(before: Release, listed: ListedRelease, change: str) -> Release:
-    """A known release as it is listed now; the same object where nothing is different."""
+    """Returns a known release as it is listed now; the same object where nothing is different."""
     changes: dict[str, Any] = {}
     if before.gone_at is not None:
         changes["gone_at"] = None
@@ -18281,15 +18283,16 @@ def _changed_release(before: Release, listed: ListedRelease, change: str) -> Rel
 
 
 def _gone_versions(known: Mapping[str, Release], listing: Listing, kinds: TagKinds) -> list[str]:
-    """The known versions that are no longer there, by a listing that has all that is."""
+    """Returns the known versions that are no longer there, by a listing that has all that is."""
     if len(listing.releases) >= RELEASE_LIMIT:  # others were left out
         return []
-    there = listing.versions | {*listing.tags}
-    return [
-        version
-        for version, before in known.items()
-        if _was_listed(before, listing) and version not in there and kinds.is_read(version)
-    ]
+    present = listing.versions | {*listing.tags}
+    gone = list[str]()
+    for version, before in known.items():
+        is_missing = version not in present and kinds.is_read(version)
+        if is_missing and _was_listed(before, listing):
+            gone.append(version)
+    return gone
 
 
 def _was_listed(before: Release, listing: Listing) -> bool:
@@ -18297,14 +18300,14 @@ def _was_listed(before: Release, listing: Listing) -> bool:
 
 
 def _surplus(known: Mapping[str, Release], listing: Listing, new_count: int) -> list[str]:
-    """The known versions, the oldest, that are dropped so that no more than RELEASE_LIMIT are kept."""
+    """Returns the known versions, the oldest, that are dropped so that no more than RELEASE_LIMIT are kept."""
     count = max(len(known) + new_count - RELEASE_LIMIT, 0)
     unlisted = [version for version in reversed([*known]) if version not in listing.versions]
     return unlisted[:count]
 
 
 def _with_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[str, Release]:
-    """The releases with their places; those whose place is another are other objects."""
+    """Returns the releases with their places; those whose place is another are other objects."""
     placed = dict(releases)
     for version, place in ranked_places(releases, rules).items():
         if placed[version].place != place:
@@ -18315,7 +18318,7 @@ def _with_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[s
 def _with_steps(
     releases: Mapping[str, Release], known: Mapping[str, Release], versions: Collection[str]
 ) -> dict[str, Release]:
-    """The releases; of these versions, new or final now, with the steps that they take above final ones."""
+    """Returns the releases, those of ``versions``, new or final now, with their steps above final ones."""
     if not versions:
         return dict(releases)
     finals = [
@@ -18331,7 +18334,7 @@ def _with_steps(
 
 
 def _news_since(known: Mapping[str, Release], listing: Listing) -> str:
-    """The date from which on a new release is news.
+    """Returns the date from which on a new release is news.
 
     Where only the newest are listed or kept, what is older than all that is known is history. Where as many
     are known as are kept and none of them is listed, the list is another one, which is history as a whole.
@@ -18360,7 +18363,7 @@ def news_of(release: Release, change: str = NEW) -> News:
 
 
 def _listed_news(release: Release, listed: ListedRelease, change: str) -> News:
-    """A release that is news, with the note and the CVEs that are listed."""
+    """Returns a release that is news, with the note and the CVEs that are listed."""
     return with_changes(news_of(release, change), note=listed.note, cve=listed.cve)
 
 
@@ -18370,16 +18373,19 @@ def compare(
     listing: Listing,
     now: float,
     rules: VersionRules = GENERIC,
+    *,
     kinds: TagKinds = ALL_KINDS,
     news_from: str = "",
 ) -> tuple[dict[str, Release], list[News]]:
-    """``(what is known after a check, what of it is news)``; what is new comes last, oldest first.
+    """Returns ``(what is known after a check, what of it is news)``; what is new comes last, oldest first.
 
     ``news_from``: the date before which a new release is history for everybody.
     """
     calendar = _calendar(known, listing, now)
-    new = {one.version: one for one in _new_releases(known, listing, calendar, rules, kinds)}
-    after, changes = dict(known), dict[str, str]()
+    new_releases = _new_releases(known, listing, calendar, rules=rules, kinds=kinds)
+    new = {release.version: release for release in new_releases}
+    after = dict(known)
+    changes = dict[str, str]()  # by version
     for listed in reversed(listing.releases):
         before = known.get(listed.version)
         if before:
@@ -18400,12 +18406,12 @@ def compare(
     for version, release in new.items():
         if (release.date or "") >= since and not kinds.is_history(version):
             changes[version] = NEW
-    by_version = {listed.version: listed for listed in listing.releases}
+    listed_as = {listed.version: listed for listed in listing.releases}
     news = [
-        _listed_news(after[version], by_version[version], change)
+        _listed_news(after[version], listed_as[version], change)
         for version, change in changes.items()
     ]
-    return after, sorted(news, key=lambda one: one.is_repeated)
+    return after, sorted(news, key=lambda release: release.is_repeated)
 
 
 # ---- whose notes an image gets
@@ -21699,8 +21705,8 @@ class Tracker(Worker):
             listing,
             self._clock(),
             provider.dialect.versions.of(source.name),
-            reading.kinds,
-            self._news_from(source),
+            kinds=reading.kinds,
+            news_from=self._news_from(source),
         )
         result = dataclasses.replace(
             result, before=known, after=after, tag_kinds=reading.kinds.stored
