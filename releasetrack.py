@@ -17619,13 +17619,13 @@ def _counted_names(
 
     What has no date is dated as of the check that found it, so that the list itself decides.
     """
-    agreeing, others = Counter[str](), Counter[str]()
+    agreeing, disagreeing = Counter[str](), Counter[str]()
     for version in like_years:
         parts, date = rules.parts(version), releases[version].date
         if parts.numbers and date:
-            counter = agreeing if _is_its_year(parts, date) else others
+            counter = agreeing if _is_its_year(parts, date) else disagreeing
             counter[parts.name] += 1
-    return frozenset(name for name, count in others.items() if count > agreeing[name])
+    return frozenset(name for name, count in disagreeing.items() if count > agreeing[name])
 
 
 def _hash_lengths(commits: Mapping[str, str], versions: Iterable[str]) -> frozenset[int]:
@@ -17643,8 +17643,10 @@ def _hash_lengths(commits: Mapping[str, str], versions: Iterable[str]) -> frozen
 
 
 def with_list_read(rules: VersionRules, releases: Mapping[str, Release]) -> VersionRules:
-    """The rules with what only a list tells, decided once for all its versions: b1899 and b1900 are counted,
-    9658143 beside a1b2c3d is a hash."""
+    """The rules with what only a list tells, decided once for all its versions.
+
+    Such as that b1899 and b1900 are counted, and that 9658143 beside a1b2c3d is a hash.
+    """
     if not _MAY_BE_YEAR_OR_HASH.search(" ".join(releases)):
         return rules
     like_years, commits = list[str](), dict[str, str]()
@@ -17687,16 +17689,16 @@ class _Pushes:
             return None
         return instant_of(release.date) if release.date else None
 
-    def is_alias(self, tag: str, others: Collection[str]) -> bool | None:
-        """Whether a tag names the last of the others, and moves with them.
+    def is_alias(self, tag: str, exact_tags: Collection[str]) -> bool | None:
+        """Whether a tag names the last of more exact ones, and moves with them.
 
         It does where it has the digest of one, or was pushed with or after the last. None where neither is
         known.
         """
-        digest, digests = self.digest(tag), {self.digest(other) for other in others}
+        digest, digests = self.digest(tag), {self.digest(exact_tag) for exact_tag in exact_tags}
         if digest and digest in digests:
             return True
-        pushed_at, times = self.pushed_at(tag), [self.pushed_at(other) for other in others]
+        pushed_at, times = self.pushed_at(tag), [self.pushed_at(exact) for exact in exact_tags]
         last = max((time for time in times if time is not None), default=None)
         if pushed_at is not None and last is not None:
             if pushed_at < last - _PUSHED_TOGETHER:
@@ -17786,14 +17788,11 @@ class _Family:
     def came_after_all(self, tag: str, size: int) -> bool:
         """Whether a tag was pushed after all of these tags with so many numbers, as far as that is known."""
         if size not in self._last_pushes:
-            times = [
-                self._pushes.pushed_at(other)
-                for other, parts in self._tags.items()
-                if len(parts.numbers) == size
-            ]
-            self._last_pushes[size] = max(
-                (math.inf if time is None else time for time in times), default=math.inf
-            )
+            alike = [name for name, parts in self._tags.items() if len(parts.numbers) == size]
+            times = list(map(self._pushes.pushed_at, alike))
+            known = [time for time in times if time is not None]
+            is_known = bool(known) and len(known) == len(times)
+            self._last_pushes[size] = max(known) if is_known else math.inf
         pushed_at = self._pushes.pushed_at(tag)
         return pushed_at is not None and pushed_at > self._last_pushes[size] + _PUSHED_TOGETHER
 
@@ -17882,14 +17881,12 @@ class ImageTags:
 
     def _leads_to(self, tag: str, prereleases: Collection[str]) -> bool:
         """Whether a tag is one of the pre-releases of its number, or was pushed before the last of them."""
-        digest, digests = (
-            self.pushes.digest(tag),
-            {self.pushes.digest(other) for other in prereleases},
-        )
+        digest, digests = self.pushes.digest(tag), set(map(self.pushes.digest, prereleases))
         if digest and "" not in digests:
             return digest in digests
-        times = [self.pushes.pushed_at(other) for other in prereleases]
-        pushed_at, known = self.pushes.pushed_at(tag), [time for time in times if time is not None]
+        pushed_at = self.pushes.pushed_at(tag)
+        times = [self.pushes.pushed_at(prerelease) for prerelease in prereleases]
+        known = [time for time in times if time is not None]
         if pushed_at is None or not known:
             return False
         return pushed_at < max(known) + _PUSHED_TOGETHER
@@ -17912,11 +17909,11 @@ class ImageTags:
 
     def _named_by(self, channels: Iterable[str]) -> VersionParts | None:
         """The parts of the highest version that one of these tags is."""
-        there = [tag for tag in channels if tag in self._releases and self._is_there(tag)]
+        listed = [tag for tag in channels if tag in self._releases and self._is_there(tag)]
         named = [
             parts
             for tag, parts in self._parts.items()
-            if parts.numbers and any(self._is_same_push(tag, channel) for channel in there)
+            if parts.numbers and any(self._is_same_push(tag, channel) for channel in listed)
         ]
         return max(named, key=lambda parts: parts.numbers, default=None)
 
@@ -17955,21 +17952,32 @@ _OUTRUN_AFTER = 30 * DAY  # nor one that ended so long before lower ones began
 _ODD_AFTER = 180 * DAY  # nor a single tag of an image that is so much older
 
 
+class _MainRank(NamedTuple):
+    """What makes a version one of the main family; the highest is."""
+
+    has_numbers: bool
+    is_plain_tag: bool  # of an image: no name, variant, architecture or base
+    is_unbuilt_tag: bool  # of an image: no build, and nothing before the numbers but "v"
+    frequency: int  # of its family
+
+
 def _main_family(newest: Sequence[str], rules: VersionRules) -> VersionParts | None:
-    """The parts of the newest version of the main family of final versions, newest first: that of most of
-    the first ten; of an image, of the first 50 a plain one."""
-    found = [rules.parts(version) for version in newest[: 50 if rules.is_image else 10]]
-    count = Counter((one.family, one.is_padded) for one in found)
-    return max(
-        found,
-        default=None,
-        key=lambda one: (
-            bool(one.numbers),
-            rules.is_image and one.family == ("", one.scheme, (), "", ()),
-            rules.is_image and one.style == (False, True),
-            count[one.family, one.is_padded],
-        ),
-    )
+    """The parts of the newest version of the main family of final versions, newest first.
+
+    That is the family of most of the first ten; of an image, of the first 50 a plain one.
+    """
+    candidates = [rules.parts(version) for version in newest[: 50 if rules.is_image else 10]]
+    counts = Counter((parts.family, parts.is_padded) for parts in candidates)
+
+    def rank(parts: VersionParts) -> _MainRank:
+        return _MainRank(
+            has_numbers=bool(parts.numbers),
+            is_plain_tag=rules.is_image and parts.family == ("", parts.scheme, (), "", ()),
+            is_unbuilt_tag=rules.is_image and parts.style == (False, True),
+            frequency=counts[parts.family, parts.is_padded],
+        )
+
+    return max(candidates, default=None, key=rank)
 
 
 class _Line(NamedTuple):
@@ -17981,6 +17989,14 @@ class _Line(NamedTuple):
     last: str
 
 
+def _count_in_common(numbers: Sequence[int], own: Sequence[int]) -> int:
+    """How many numbers are the same until one differs; all of ``own`` where none does."""
+    for index, (number, own_number) in enumerate(zip(numbers, own)):
+        if number != own_number:
+            return index
+    return len(own)
+
+
 def _version_lines(
     versions: Iterable[str], own: Sequence[int], dates: Mapping[str, str]
 ) -> list[_Line]:
@@ -17988,18 +18004,13 @@ def _version_lines(
     lines = dict[tuple[int, ...], list[str]]()
     for version in versions:
         numbers = version_parts(version).numbers
-        pairs = enumerate(zip(numbers, own))
-        differs = next((index for index, (other, mine) in pairs if other != mine), len(own))
-        lines.setdefault(numbers[: differs + 1], []).append(version)
-    return [
-        _Line(
-            numbers,
-            members,
-            min(dates[version] for version in members),
-            max(dates[version] for version in members),
-        )
-        for numbers, members in sorted(lines.items())
-    ]
+        count = _count_in_common(numbers, own)
+        lines.setdefault(numbers[: count + 1], []).append(version)
+    described = list[_Line]()
+    for numbers, members in sorted(lines.items()):
+        dates_of_line = [dates[version] for version in members]
+        described.append(_Line(numbers, members, min(dates_of_line), max(dates_of_line)))
+    return described
 
 
 class _Starts(NamedTuple):
@@ -18076,9 +18087,9 @@ def _abandoned(
     if any(line.last < max(last, date) for line in lines):
         alike = {since: date} if date else {}
         alike |= {
-            version: other.date
-            for version, other in releases.items()
-            if other.date and rules.parts(version).family == own.family
+            version: release.date
+            for version, release in releases.items()
+            if release.date and rules.parts(version).family == own.family
         }
         abandoned |= _outrun(lines, own.numbers, alike)
     return abandoned
@@ -18097,14 +18108,15 @@ def ranked_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[
         if version not in unfinished and not release.gone_at
     )
     of_most = _main_family([version for *_, version in finals[:-51:-1]], rules)
-    family = [
-        version
-        for *_, version in finals
-        if of_most
-        and parts[version].family == of_most.family
-        and rules.follows(of_most, parts[version]) != "doubt"
-        and not (rules.is_image and parts[version].style != of_most.style)
-    ]
+
+    def is_of_family(version: str) -> bool:
+        if not of_most or parts[version].family != of_most.family:
+            return False
+        if rules.is_image and parts[version].style != of_most.style:
+            return False
+        return rules.follows(of_most, parts[version]) != "doubt"
+
+    family = [version for *_, version in finals if is_of_family(version)]
     best = set(family) - (_abandoned(family, family[-1], releases, rules) if family else set())
 
     def rank(version: str) -> tuple[Any, ...]:
@@ -18672,19 +18684,19 @@ class Comparison:
 
     def __init__(
         self,
-        mine: str,
+        version: str,
         releases: Mapping[str, Release],
         rules: VersionRules,
         *,
         with_prereleases: bool = False,
         tags: ImageTags | None = None,
     ) -> None:
-        self._mine, self._releases, self._rules = mine, releases, rules
+        self._version, self._releases, self._rules = version, releases, rules
         self._tags = tags or ImageTags(releases, rules)
-        self._parts, self._order = rules.parts(mine), rules.order(mine)
-        self._release = releases.get(mine)
+        self._parts, self._order = rules.parts(version), rules.order(version)
+        self._release = releases.get(version)
         self._unfinished = self._tags.unfinished if rules.is_image else frozenset[str]()
-        is_prerelease = rules.is_prerelease(mine) or mine in self._unfinished
+        is_prerelease = rules.is_prerelease(version) or version in self._unfinished
         self._with_prereleases = with_prereleases or is_prerelease
         self._place = self._sure_place()
 
@@ -18698,7 +18710,7 @@ class Comparison:
             for version, release in self._releases.items()
             if self._is_newer(version, release)
         }
-        left_out = _abandoned(newer, self._mine, self._releases, self._rules)
+        left_out = _abandoned(newer, self._version, self._releases, self._rules)
         if self._rules.is_image:
             left_out |= _counted_otherwise(self._parts, newer, self._tags, self._rules)
         newer = {version: parts for version, parts in newer.items() if version not in left_out}
@@ -18707,8 +18719,8 @@ class Comparison:
         for version, parts in _most_alike(self._parts, newer, self._rules, family).items():
             build = () if self._rules.is_image else parts.counter
             release = (parts.release, build)
-            other = best.get(release)
-            best[release] = max(other, version, key=self._liking) if other else version
+            rival = best.get(release)
+            best[release] = max(rival, version, key=self._liking) if rival else version
         return sorted(best.values(), key=self._rank)
 
     def _sure_place(self) -> int | None:
@@ -18761,11 +18773,11 @@ class Comparison:
 
     def _is_of_other_commit(self, parts: VersionParts) -> bool:
         """Whether it is mine in all but the commit that it was built from: the later one follows."""
-        mine = self._parts
-        if not self._rules.is_image or not mine.commit or not parts.commit:
+        own = self._parts
+        if not self._rules.is_image or not own.commit or not parts.commit:
             return False
-        is_same = dataclasses.replace(parts, commit=mine.commit) == mine
-        return is_same and parts.commit != mine.commit
+        is_same = dataclasses.replace(parts, commit=own.commit) == own
+        return is_same and parts.commit != own.commit
 
     def _is_after(self, version: str, parts: VersionParts, release: Release) -> bool:
         is_by_date = self._is_answered_build(parts) or self._is_of_other_commit(parts)
@@ -18803,13 +18815,13 @@ class Comparison:
 
 
 def _counted_otherwise(
-    own: VersionParts, found: Mapping[str, VersionParts], tags: ImageTags, rules: VersionRules
+    own: VersionParts, candidates: Mapping[str, VersionParts], tags: ImageTags, rules: VersionRules
 ) -> set[str]:
     """Of those tags of an image the ones whose number does not go with mine, and stamps, if mine has none."""
     counting = _Counting(own, tags.family(own))
     return {
         version
-        for version, parts in found.items()
+        for version, parts in candidates.items()
         if not rules.answer(parts) and (counting.is_other(parts) or _is_stamp(parts, own))
     }
 
@@ -18844,12 +18856,9 @@ class _Counting:
     @functools.cached_property
     def _is_beside(self) -> bool:
         """Whether tags with a number less than mine went on beside those with as many."""
-        return any(
-            len(numbers) == self._size - 1
-            and numbers not in self._family.longer
-            and numbers < self._own.numbers
-            for numbers in self._family.numbers
-        )
+        shorter = [numbers for numbers in self._family.numbers if len(numbers) == self._size - 1]
+        below = [numbers for numbers in shorter if numbers < self._own.numbers]
+        return any(numbers not in self._family.longer for numbers in below)
 
     def is_alike(self, tag: str, parts: VersionParts) -> bool:
         """Whether it has as many numbers as mine, or only differs by one behind a version that does not move.
@@ -18878,16 +18887,21 @@ class _Counting:
 
 
 def _most_alike(
-    own: VersionParts, found: dict[str, VersionParts], rules: VersionRules, family: _Family | None
+    own: VersionParts,
+    candidates: dict[str, VersionParts],
+    rules: VersionRules,
+    family: _Family | None,
 ) -> dict[str, VersionParts]:
-    """Of the versions that follow one those that are most like it: on its system or language and, of an
-    image, with as many numbers, with a build as it has one or not, and of its channel. ``family``: of an
-    image's tag."""
+    """Of the versions that follow one those that are most like it, and those that a person said follow.
+
+    That is on its system or language and, of an image, with as many numbers, with a build as it has one or
+    not, and of its channel. ``family``: of an image's tag.
+    """
     is_base_kept = not family or any(word in SYSTEM_WORDS for word, _ in own.bases)
     counting = _Counting(own, family) if family else None
 
     def likeness(version: str) -> tuple[bool, ...]:
-        parts = found[version]
+        parts = candidates[version]
         is_on_base = parts.base == own.base or not is_base_kept
         if not counting:
             return (is_on_base,)
@@ -18895,11 +18909,11 @@ def _most_alike(
         is_of_channel = _channel(parts) == _channel(own)
         return is_on_base, counting.is_alike(version, parts), has_build, is_of_channel
 
-    likenesses = {version: likeness(version) for version in found}
+    likenesses = {version: likeness(version) for version in candidates}
     best = max(likenesses.values(), default=())
     return {
         version: parts
-        for version, parts in found.items()
+        for version, parts in candidates.items()
         if likenesses[version] == best or rules.answer(parts)
     }
 
@@ -18923,15 +18937,16 @@ class _Doubts:
 
     def __init__(
         self,
-        mine: str,
+        version: str,
         newer: Sequence[str],
         releases: Mapping[str, Release],
         rules: VersionRules,
+        *,
         tags: ImageTags,
     ) -> None:
-        self._mine, self._newer, self._releases, self._rules = mine, {*newer}, releases, rules
-        self._tags = tags
-        self._own, self._newest = rules.parts(mine), newer[-1] if newer else mine
+        self._version, self._newer = version, {*newer}
+        self._releases, self._rules, self._tags = releases, rules, tags
+        self._own, self._newest = rules.parts(version), newer[-1] if newer else version
         self._top, self._order = rules.parts(self._newest), rules.order(self._newest)
         newest_release = releases.get(self._newest)
         self._date = (newest_release.date or "") if newest_release else ""
@@ -18948,13 +18963,13 @@ class _Doubts:
         is_higher = self._is_other_kind_of_build(version, parts) or not self._is_lower(parts)
         if not is_higher or not self._rules.follows(self._own, parts):
             return False
-        return not (self._rules.is_image and is_left_out(version, (self._mine,)))
+        return not (self._rules.is_image and is_left_out(version, (self._version,)))
 
     def _is_prerelease(self, version: str, release: Release) -> bool:
         """Whether it is one of another channel than mine."""
         if not release.is_prerelease:
             return self._rules.is_image and version in self._tags.unfinished
-        return not _channel_words(version) & _channel_words(self._mine)
+        return not _channel_words(version) & _channel_words(self._version)
 
     def _is_later(self, version: str, release: Release) -> bool:
         date = release.date or ""
@@ -19018,7 +19033,7 @@ class _Doubts:
         Or without, as 6.0.0 after 6.0.0-46: is that a build or a stage? Not where the tag without a build
         names the last one.
         """
-        if not self._rules.is_image or self._newest != self._mine:
+        if not self._rules.is_image or self._newest != self._version:
             return False
         is_mine = parts.release == self._own.release and parts.family == self._own.family
         if not is_mine or bool(parts.counter) == bool(self._own.counter):
@@ -19033,11 +19048,31 @@ class _Doubts:
         return len(variant), self._releases[version].date or "", self._rules.order(version)
 
 
+def _companions(
+    own: VersionParts, known: Iterable[VersionParts], doubtful: Iterable[VersionParts]
+) -> set[Hashable]:
+    """The families that always came with mine, and of which mine has not missed two releases."""
+    own_releases, families = set[Hashable](), dict[Hashable, set[Hashable]]()
+    for parts in known:
+        families.setdefault(parts.family, set()).add(parts.release)
+        if parts.family == own.family:
+            own_releases.add(parts.release)
+    missed = dict[Hashable, set[Hashable]]()
+    for parts in doubtful:
+        missed.setdefault(parts.family, set()).add(parts.release)
+    return {
+        family
+        for family, releases in families.items()
+        if not releases.isdisjoint(own_releases) and len(missed.get(family, ())) < 2
+    } - {own.family}
+
+
 def doubtful_version(
-    mine: str,
+    version: str,
     newer: Sequence[str],
     releases: Mapping[str, Release],
     rules: VersionRules,
+    *,
     tags: ImageTags,
 ) -> str:
     """The version, most like mine, of which nobody knows whether it follows, as of _Doubts; "" for none.
@@ -19045,34 +19080,25 @@ def doubtful_version(
     What is called or counts otherwise and was there before is another product. A variant that always came
     with mine is doubtful when mine has missed two of its releases.
     """
-    doubts, own = _Doubts(mine, newer, releases, rules, tags), rules.parts(mine)
-    doubtful = {
-        version: rules.parts(version)
-        for version, release in releases.items()
-        if doubts.is_doubtful(version, release)
-    }
+    doubts, own = _Doubts(version, newer, releases, rules, tags=tags), rules.parts(version)
+    doubtful, known = dict[str, VersionParts](), list[VersionParts]()
+    for candidate, release in releases.items():
+        if doubts.is_doubtful(candidate, release):
+            doubtful[candidate] = rules.parts(candidate)
+        elif not release.is_prerelease and not release.gone_at:
+            known.append(rules.parts(candidate))
     if not doubtful:
         return ""
-    others = [
-        rules.parts(version)
-        for version, release in releases.items()
-        if not (version in doubtful or release.is_prerelease or release.gone_at)
-    ]
     begun = tags.family(own).longer if rules.is_image and own.scheme != "date" else ()
-    products = {parts.product for parts in others if parts.numbers} - {own.product}
-    of_mine = {parts.release for parts in others if parts.family == own.family}
-    companions = {parts.family for parts in others if parts.release in of_mine} - {own.family}
-    missed = Counter(
-        family for family, _ in {(parts.family, parts.release) for parts in doubtful.values()}
-    )
+    products = {parts.product for parts in known if parts.numbers} - {own.product}
     is_dated = len({release.date for release in releases.values()}) > 1
+    companions = _companions(own, known, doubtful.values()) if is_dated else set()
     candidates = []
-    for version, parts in doubtful.items():
-        is_other_product = parts.product in products
+    for candidate, parts in doubtful.items():
         is_begun = parts.family == own.family and parts.numbers in begun
-        is_companion = is_dated and parts.family in companions and missed[parts.family] < 2
-        if not (is_other_product or is_begun or is_companion):
-            candidates.append(version)
+        is_of_other = parts.product in products or parts.family in companions
+        if not is_begun and not is_of_other:
+            candidates.append(candidate)
     return max(candidates, default="", key=doubts.likeness)
 
 
@@ -19085,21 +19111,21 @@ class Comparer:
         self._tags = ImageTags(releases, self.rules)
         self._newer, self._doubts = dict[str, list[str]](), dict[str, str]()
 
-    def newer(self, mine: str) -> list[str]:
+    def newer(self, version: str) -> list[str]:
         """As of a Comparison."""
-        if mine not in self._newer:
-            comparison = Comparison(mine, self._releases, self.rules, tags=self._tags)
-            self._newer[mine] = comparison.newer()
-        return self._newer[mine]
+        if version not in self._newer:
+            comparison = Comparison(version, self._releases, self.rules, tags=self._tags)
+            self._newer[version] = comparison.newer()
+        return self._newer[version]
 
-    def doubt(self, mine: str, newer: Sequence[str]) -> str:
+    def doubt(self, version: str, newer: Sequence[str]) -> str:
         """As ``doubtful_version``, of which ``newer`` is what follows for sure."""
-        if mine not in self._doubts:
-            finals = [version for version in newer if not self._releases[version].is_prerelease]
-            self._doubts[mine] = doubtful_version(
-                mine, finals or newer, self._releases, self.rules, self._tags
+        if version not in self._doubts:
+            finals = [name for name in newer if not self._releases[name].is_prerelease]
+            self._doubts[version] = doubtful_version(
+                version, finals or newer, self._releases, self.rules, tags=self._tags
             )
-        return self._doubts[mine]
+        return self._doubts[version]
 
 
 def is_history_rewritten(known: Mapping[str, Release], news: Iterable[News]) -> bool:
@@ -19108,28 +19134,56 @@ def is_history_rewritten(known: Mapping[str, Release], news: Iterable[News]) -> 
     return len(updated) > max(NEWS_LIMIT, len(known) / 2)
 
 
-def _known_as(one: Installation, releases: Mapping[str, Release], rules: VersionRules) -> str:
+def _known_as(
+    installation: Installation, releases: Mapping[str, Release], rules: VersionRules
+) -> str:
     """The version of a tag without one, or "": the most exact one with its digest, else by its label."""
-    if rules.parts(one.version).numbers:
+    if rules.parts(installation.version).numbers:
         return ""
     same = [
         version
         for version, release in releases.items()
-        if one.has_digest(_digest_of(release)) and rules.parts(version).numbers
+        if installation.has_digest(_digest_of(release)) and rules.parts(version).numbers
     ]
-    if one.label and not same and is_comparable(one.label, releases, rules):
-        same = [one.label]
+    label = installation.label
+    if label and not same and is_comparable(label, releases, rules):
+        same = [label]
     return max(
         same, key=lambda version: (len(rules.parts(version).numbers), -len(version)), default=""
     )
 
 
-def is_comparable(mine: str, releases: Collection[str], rules: VersionRules) -> bool:
-    own = rules.parts(mine)
-    return mine in releases or (
-        bool(own.numbers or (rules.is_one_family and mine))
-        and any(rules.follows(own, rules.parts(version)) == "yes" for version in releases)
+def is_comparable(version: str, releases: Collection[str], rules: VersionRules) -> bool:
+    """Whether a version is one of the releases, or may be followed by one."""
+    if version in releases:
+        return True
+    own = rules.parts(version)
+    if not own.numbers and not (rules.is_one_family and version):
+        return False
+    return any(rules.follows(own, rules.parts(release)) == "yes" for release in releases)
+
+
+class _OwnRelease(NamedTuple):
+    """Which release of a project an installation is."""
+
+    known_as: str  # the version of a tag without one; "" where it has one, or that is not known
+    version: str
+    release: Release | None
+    known_digest: (
+        str  # of the release that is called as what is installed, with those of its platforms
     )
+    is_gone: bool
+
+
+def _release_of(
+    installation: Installation, releases: Mapping[str, Release], rules: VersionRules
+) -> _OwnRelease:
+    known_as = _known_as(installation, releases, rules)
+    version = known_as or installation.version
+    release = releases.get(version)
+    is_gone = release is not None and release.gone_at is not None
+    known_digest = _digest_of(releases.get(installation.version))
+    return _OwnRelease(known_as, version, release, known_digest, is_gone=is_gone)
 
 
 @each_read_once()
@@ -19148,40 +19202,20 @@ def compared(
     """
     comparer = comparer or Comparer(releases, rules)
     rules = comparer.rules
-    known = _digest_of(releases.get(installation.version))
-    known_as, digest = _known_as(installation, releases, rules), known.partition(" ")[0]
-    mine = known_as or installation.version
-    own, release = rules.parts(mine), releases.get(mine)
-    is_gone = release is not None and release.gone_at is not None
-    is_to_be_read = is_reading and (release is None or is_gone)
-    first_digest = "" if installation.digest else installation.first_digest or digest
-    is_other_build = not installation.has_digest(known) and digest != first_digest
-    after = dataclasses.replace(
-        installation,
-        known_as=known_as,
-        first_digest=first_digest,
-        is_rebuilt=bool(digest) and is_other_build,
-        is_withdrawn=is_gone and not is_to_be_read,
-        state="unknown",
-        may_follow="",
-        step="",
-        line="",
-        newest="",
-        behind=0,
-        since="",
-        cve=(),
-        is_other_base=False,
-    )
+    own = _release_of(installation, releases, rules)
+    is_to_be_read = is_reading and (own.release is None or own.is_gone)
+    after = _not_yet_compared(installation, own, is_to_be_read=is_to_be_read)
     newer = list[str]()
-    if _is_compared_by_digest(installation, known_as, known, rules):
-        is_same = bool(installation.digest) and bool(digest)
+    if _is_compared_by_digest(installation, own, rules):
+        is_same = bool(installation.digest) and bool(own.known_digest)
         after = dataclasses.replace(after, state="current" if is_same else "unknown")
     else:
-        if is_comparable(mine, releases, rules):
-            newer = comparer.newer(mine)
+        if is_comparable(own.version, releases, rules):
+            newer = comparer.newer(own.version)
             after = dataclasses.replace(after, state="current")
-        if own.numbers:
-            after = dataclasses.replace(after, may_follow=comparer.doubt(mine, newer))
+        if rules.parts(own.version).numbers:
+            doubt = comparer.doubt(own.version, newer)
+            after = dataclasses.replace(after, may_follow=doubt)
     if newer:
         return _behind(after, newer, releases, rules)
     if after.is_withdrawn:
@@ -19193,13 +19227,46 @@ def compared(
     return dataclasses.replace(after, state="unsure" if after.may_follow else after.state)
 
 
+def _not_yet_compared(
+    installation: Installation, own: _OwnRelease, *, is_to_be_read: bool
+) -> Installation:
+    """An installation with what its own release says of it, and nothing that others do."""
+    digest = own.known_digest.partition(" ")[0]
+    first_digest = "" if installation.digest else installation.first_digest or digest
+    is_other_build = not installation.has_digest(own.known_digest) and digest != first_digest
+    return dataclasses.replace(
+        installation,
+        known_as=own.known_as,
+        first_digest=first_digest,
+        is_rebuilt=bool(digest) and is_other_build,
+        is_withdrawn=own.is_gone and not is_to_be_read,
+        state="unknown",
+        may_follow="",
+        step="",
+        line="",
+        newest="",
+        behind=0,
+        since="",
+        cve=(),
+        is_other_base=False,
+    )
+
+
 def _is_compared_by_digest(
-    installation: Installation, known_as: str, known: str, rules: VersionRules
+    installation: Installation, own: _OwnRelease, rules: VersionRules
 ) -> bool:
     """Whether it is a tag that moves; of "latest" the version decides, where only that is known."""
     if not rules.is_moving(installation.version):
         return False
-    return installation.version != "latest" or installation.has_digest(known) or not known_as
+    if installation.version != "latest" or not own.known_as:
+        return True
+    return installation.has_digest(own.known_digest)
+
+
+def _cves_of(releases: Iterable[Release]) -> tuple[str, ...]:
+    """The CVEs that releases name, each once; at most ``CVE_LIMIT``."""
+    cves = itertools.chain.from_iterable(release.cve for release in releases)
+    return tuple(dict.fromkeys(cves))[:CVE_LIMIT]
 
 
 def _behind(
@@ -19209,14 +19276,13 @@ def _behind(
     rules: VersionRules,
 ) -> Installation:
     """An installation that is behind the last of the ``newer`` versions, or the last final one of them."""
-    mine = installation.compared_as
-    own = rules.parts(mine)
+    own = rules.parts(installation.compared_as)
     offered = [version for version in newer if not releases[version].is_prerelease] or newer
     newest = offered[-1]
-    parts, passed = rules.parts(newest), newer[: newer.index(newest) + 1]
+    parts = rules.parts(newest)
+    passed = [releases[version] for version in newer[: newer.index(newest) + 1]]
     line = [version for version in offered if rules.parts(version).numbers[:1] == own.numbers[:1]]
-    step = version_steps([newest], [mine])[newest]
-    cves = dict.fromkeys(cve for version in passed for cve in releases[version].cve)
+    step = version_steps([newest], [installation.compared_as])[newest]
     return dataclasses.replace(
         installation,
         state="behind",
@@ -19224,8 +19290,8 @@ def _behind(
         line=line[-1] if line else "",
         newest=newest,
         behind=len(passed),
-        since=min(releases[version].date or "" for version in passed),
-        cve=tuple(cves)[:CVE_LIMIT],
+        since=min(release.date or "" for release in passed),
+        cve=_cves_of(passed),
         is_other_base=parts.base != own.base,
     )
 
