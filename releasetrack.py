@@ -15600,12 +15600,10 @@ def _argus_pin(service: str, url: str, own: Mapping[str, Any]) -> Pin:
 
 
 def _action_pin(uses: str, names: Mapping[str, str]) -> Pin:
-    """What a step of a pipeline uses: owner/repository/path@version, or an address of another server."""
+    """The action of GitHub that a step of a pipeline uses: owner/repository/path@version."""
     action, _, version = uses.partition("@")
-    parts = action.split("/")
-    if "://" in action:
-        return _checkout("/".join(parts[:5]), version, names)
-    return _checkout("/".join(parts[:2]), version, names, provider="github")
+    repository = "/".join(action.split("/")[:2])
+    return _checkout(repository, version, names, provider="github")
 
 
 def _source_pin(path: tuple[str, ...], own: dict[str, Any], names: Mapping[str, str]) -> Pin | None:
@@ -15615,7 +15613,7 @@ def _source_pin(path: tuple[str, ...], own: dict[str, Any], names: Mapping[str, 
     """
     if _SOURCE_KEYS.isdisjoint(own):
         return None
-    chart, address, repo, url, uses = _texts(own, "chart", "repoURL", "repo", "url", "uses")
+    chart, address, url, uses = _texts(own, "chart", "repoURL", "url", "uses")
     listed_in = path[-2] if path[-1] == "-" else ""
     if chart:
         return _released_chart_pin(path, own, names)
@@ -15623,14 +15621,12 @@ def _source_pin(path: tuple[str, ...], own: dict[str, Any], names: Mapping[str, 
         return _argo_pin(own)
     if listed_in in ("helmCharts", "dependencies"):
         return _needed_chart_pin(own)
-    if "/" in repo and listed_in == "repos":  # of pre-commit
-        return _checkout(repo, pick(str, own, "rev"), names)
     if url and path[-1] == "latest_version":
         return _argus_pin(path[-2], url, own)
     reference = pick(dict, own, "ref")
     if url and reference and path[-1] == "spec":
         return _flux_pin(url, reference)
-    if "@" in uses and "docker://" not in uses:
+    if "@" in uses and "://" not in uses:
         return _action_pin(uses, names)
     return None
 

@@ -11812,7 +11812,6 @@ READ = [
             "github/e/f release-1.2",
             "github/g/h v2.1",
             "ghcr/i/j k",
-            "?https://code.forgejo.org/actions/x v1",
         ],
     ),
     (
@@ -11852,12 +11851,6 @@ READ = [
         ".drone.yml",
         "kind: pipeline\ntype: docker\nsteps:\n- name: a\n  image: node\n",
         ["dockerhub/library/node"],
-    ),
-    (
-        ".pre-commit-config.yaml",
-        f"repos:\n- repo: https://github.com/psf/black\n  rev: 24.10.0\n  hooks: [{{id: black}}]\n- repo: local\n  hooks: []\n- repo: https://gitlab.com/a/b\n  rev: {COMMIT}  # frozen: v1.2.3\n"
-        "- repo: https://git.example/c.git\n  rev: main\n",
-        ["github/psf/black 24.10.0", "gitlab/a/b v1.2.3", "?https://git.example/c.git"],
     ),
     (
         "requirements.yml",
