@@ -39,6 +39,35 @@ The rooms, each using only some of those above it (`grep -n '^# == '` prints whe
     pages           style, templates, handlers, sessions, feeds
     service         builds the store, the threads and the application
     cli             the commands
+
+The way of a release, from its provider to who is notified; threads meet only in the store:
+    Tracker._hand_out             has threads check the sources that are due
+    Tracker._perform              claims one of them in such a thread
+    Tracker.check                 checks it; whatever happens, that ends with a recorded outcome
+    Tracker._list                 has the provider's dialect ask, and Fetcher.fetch answer
+    compare                       what is listed beside what is stored: what is known now, what of it is news
+    Tracker._decide               what of the news is told to whom, by the patterns of each project
+    release_events                an event for each project
+    recipients_of                 which of its destinations are sent it
+    due_time                      when each destination is sent it: now, after quiet hours, in a digest
+    Sources.record_check          stores releases, events and deliveries in one transaction
+    Courier._hand_out             claims the destinations that have something due
+    Courier._serve_alone          has one of them served in a thread
+    Courier.attempt               sends what is due together, as the destination's kind formats it
+    Outbox.record_attempts        stores what became of it, and when to try again
+
+The way of a file of versions to the page Updates:
+    scan_                         the command; the API and the page Import are sent what is found, or a text
+    scan_files                    finds the files in folders
+    pins_of_file                  reads one of them in a helper process
+    pins_in                       has the reader of its kind say which versions it pins
+    Inventory.record_scan         records them at the projects that they are of
+    Tracker._apply_pending_rules  has what is recorded compared, in a thread, as soon as it is
+    Tracker._verdict              reads the releases, and has the patterns tried in the helper process
+    apply_rules                   what the patterns of a project exclude, and how what runs compares
+    compared                      one version with the releases: behind, current, or unsure
+    Projects.with_updates         the projects of which something needs an update
+    updates_page                  shows them
 """
 
 from __future__ import annotations

@@ -1133,10 +1133,48 @@ HOME = {name: node.lineno for node in TREE.body for name in names_bound_by(node)
 
 def test_the_docstring_lists_the_rooms_in_their_order():
     listed = re.findall(
-        r"^    (\w+)  +\S", (rt.__doc__ or "").split("The rooms, ")[1], re.MULTILINE
+        r"^    (\w+)  +\S",
+        (rt.__doc__ or "").split("The rooms, ")[1].split("\n\n")[0],
+        re.MULTILINE,
     )
     assert [name for _, name in DOORS] == listed == list(MAY_USE)
     assert all(len(line) == 80 for line in SOURCE.splitlines() if line.startswith("# == "))
+
+
+def steps_of_ways() -> list[list[str]]:
+    """The names of functions in each way that the docstring draws."""
+    ways = (rt.__doc__ or "").split("\nThe way of ")[1:]
+    return [re.findall(r"^    ([\w.]+)  +\S", way, re.MULTILINE) for way in ways]
+
+
+BEGINNINGS_OF_THREADS = ("_hand_out", "_perform", "_apply_pending_rules")
+
+
+def names_used_by() -> dict[str, set[str]]:
+    """By the name of a function or a method the names that stand in it."""
+    used = dict[str, set[str]]()
+    for node in ast.walk(TREE):
+        if isinstance(node, ast.FunctionDef):
+            names = used.setdefault(node.name, set())
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Name):
+                    names.add(inner.id)
+                elif isinstance(inner, ast.Attribute):
+                    names.add(inner.attr)
+    return used
+
+
+@pytest.mark.parametrize("steps", steps_of_ways())
+def test_ways_that_the_docstring_draws_are_those_of_the_code(steps):
+    """Each step is a function that those above it call, over one other at most, or what a thread begins with."""
+    assert len(steps) >= 6
+    used, reached = names_used_by(), {steps[0], *BEGINNINGS_OF_THREADS}
+    for step in steps:
+        owner, _, name = step.rpartition(".")
+        assert callable(getattr(getattr(rt, owner) if owner else rt, name))
+        assert name in reached or name.endswith("_page"), step
+        called = used.get(name, set())
+        reached |= called.union(*(used.get(callee, set()) for callee in called))
 
 
 def test_rooms_use_only_what_they_may_and_only_what_stands_above():
