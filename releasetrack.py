@@ -35698,7 +35698,9 @@ class _UpdateRow(NamedTuple):
     is_unsure: bool  # that is all that it is
 
 
-def _update_rows(project: Project, now: float) -> Iterator[_UpdateRow]:
+def _update_rows(project: Project, place: str | None, now: float) -> Iterator[_UpdateRow]:
+    if place is not None:
+        project = project.at(place)
     state = project.state(now)
     for columns, installation in zip(_installed_rows(project), project.installed):
         own_state = project.state_of(installation)
@@ -35729,15 +35731,15 @@ def updates_(run: Invocation, call: Call, args: argparse.Namespace) -> tuple[Any
     projects = run.store.projects.with_updates(
         call.account_id, with_all=args.all, place=args.place, tag=tag, is_vulnerable=args.vulnerable
     )
-    for project in projects:
-        at_place = project if args.place is None else project.at(args.place)
-        for row in _update_rows(at_place, run.store.database.clock()):
-            if row.is_open and args.fail:
-                run.status = 3
-            if row.is_unsure and not args.all:
-                last_rows.append(row.columns)
-            elif row.is_open or args.all:
-                rows.append(row.columns)
+    now = run.store.database.clock()
+    update_rows = [_update_rows(project, args.place, now) for project in projects]
+    for row in itertools.chain.from_iterable(update_rows):
+        if row.is_open and args.fail:
+            run.status = 3
+        if args.all:
+            rows.append(row.columns)
+        elif row.is_open:
+            (last_rows if row.is_unsure else rows).append(row.columns)
     return {"updates": read_updates(call, projects, args.place), "total_pages": 1}, rows + last_rows
 
 
@@ -35838,13 +35840,12 @@ def scan_(run: Invocation, args: argparse.Namespace) -> list[dict[str, Any]]:
         raise Invalid("nothing was sent, because something could not be read")
     rows = list[ScanRow]()
     for origin, pins in pins_by_origin.items():
-        if args.to or args.dry_run:
-            of_origin = _rows_unrecorded(run, pins)
-            if not args.dry_run:
-                sent = [row for row in of_origin if row.provider]
-                _send(run.settings, args, place, origin=origin, rows=sent)
+        if args.dry_run:
+            rows += _rows_unrecorded(run, pins)
+        elif args.to:
+            rows += _sent_rows(run, place, origin, pins)
         else:
-            of_origin = run.service.inventory.record_scan(
+            rows += run.service.inventory.record_scan(
                 run.account,
                 place,
                 origin,
@@ -35853,7 +35854,6 @@ def scan_(run: Invocation, args: argparse.Namespace) -> list[dict[str, Any]]:
                 with_indirect=args.all,
                 is_whole=is_whole,
             )
-        rows += of_origin
     _complain_of_options(run, rows)
     if args.track and not args.dry_run:
         not_added = [row for row in rows if _is_to_add(row, args)]
@@ -35938,6 +35938,16 @@ def _refusal_words(status: int, reply: Any) -> str:
     if status == 401:
         words += "; RELEASETRACK_KEY must hold a key of that server"
     return words
+
+
+def _sent_rows(
+    run: Invocation, place: str, origin: str, pins: Sequence[tuple[str, Pin]]
+) -> list[ScanRow]:
+    """What became of the pins at the server of ``--to``. Raises Invalid."""
+    rows = _rows_unrecorded(run, pins)
+    known = [row for row in rows if row.provider]
+    _send(run.settings, run.args, place, origin=origin, rows=known)
+    return rows
 
 
 def _carried_out(run: Invocation, plan: Plan) -> list[Step]:
