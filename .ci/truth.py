@@ -415,7 +415,7 @@ KINDS = (
     Kind("tags.json", small_lists, 26, {}),
     Kind("images.json", whole_lists, 190, {"silent": 0}),
     Kind("files/*/expect.json", scanned_folders, 22, {"wrong": 0}),
-    Kind("*/expect.json", scanned_folders, 11, {"wrong": 0}),
+    Kind("*/expect.json", scanned_folders, 13, {"wrong": 0}),
     Kind("tag-*/case.json", dated_lists, 11, {}),
 )
 
