@@ -19676,12 +19676,119 @@ def _cvss_score(metrics: Mapping[str, str]) -> float:
     return math.ceil(min(10.0, score) * 10 - 1e-6) / 10  # rounded up, but for what floats add
 
 
+# The base metrics of CVSS 4 in groups, each from its worst value on: https://www.first.org/cvss/v4.0/specification-document
+_CVSS4_VALUES = {
+    "AV": "NALP", "PR": "NLH", "UI": "NPA",
+    "AC": "LH", "AT": "NP",
+    "VC": "HLN", "VI": "HLN", "VA": "HLN",
+    "SC": "HLN", "SI": "HLN", "SA": "HLN",
+}  # fmt: skip
+
+
+class _Cvss4Level(NamedTuple):
+    """A level of a group of metrics."""
+
+    worst: tuple[str, ...]  # the worst values at this level, for each metric of the group one
+    depth: int  # steps from the worst values to the best ones, as the specification counts them
+    lower: tuple[int, ...] = ()  # the next better levels
+
+
+# In this order: who can attack, how hard that is, the impact on the system, and that on others.
+_CVSS4_GROUPS = (("AV", "PR", "UI"), ("AC", "AT"), ("VC", "VI", "VA"), ("SC", "SI", "SA"))
+_CVSS4_LEVELS = (
+    (
+        _Cvss4Level(("NNN",), 1, (1,)),
+        _Cvss4Level(("ANN", "NLN", "NNP"), 4, (2,)),
+        _Cvss4Level(("PNN", "ALP"), 5),
+    ),
+    (_Cvss4Level(("LN",), 1, (1,)), _Cvss4Level(("HN", "LP"), 2)),
+    (
+        _Cvss4Level(("HHH",), 7, (1, 2)),
+        _Cvss4Level((), 0),  # this and the one after the next are only those that follow others
+        _Cvss4Level(("LHH", "HLH"), 8, (3,)),
+        _Cvss4Level((), 0),
+        _Cvss4Level(("LLL",), 10),
+    ),
+    (_Cvss4Level(("HHH",), 5, (1,)), _Cvss4Level(("LLL",), 4)),
+)
+# The score of the worst vector, by the levels of the impacts; in a row by the level of reach can attack, and
+# of each by how hard that is. The specification's table, as far as base metrics alone lead there.
+_CVSS4_SCORES = {
+    (0, 0): (10, 9.5, 9.4, 9, 8.6, 7.3),
+    (0, 1): (9.3, 9.2, 8.7, 7.7, 7, 5.4),
+    (1, 0): (9.6, 9.1, 8.9, 7.7, 7.4, 5.5),
+    (1, 1): (9, 8.1, 7.5, 6.6, 5.4, 4.3),
+    (2, 0): (9.3, 9.2, 8.6, 7.4, 7.2, 6.1),
+    (2, 1): (8.8, 8.4, 7.2, 6.1, 5.3, 4.6),
+    (3, 0): (9.2, 8.2, 7.6, 5.9, 5.7, 5.1),
+    (3, 1): (8, 7, 5.7, 5.2, 3.6, 1.8),
+    (4, 0): (7.9, 7.1, 6.5, 5.8, 4.7, 2.4),
+    (4, 1): (6.9, 6.3, 5.3, 2.3, 2.4, 1),
+}
+
+
+def _cvss4_levels(metrics: Mapping[str, str]) -> tuple[int, int, int, int]:
+    """Returns the level of each group of metrics. Raises KeyError where one is missing."""
+    attackers = [metrics[name] for name in _CVSS4_GROUPS[0]]
+    reach = 1
+    if attackers == ["N", "N", "N"]:
+        reach = 0
+    elif metrics["AV"] == "P" or "N" not in attackers:
+        reach = 2
+    how_hard = 0 if (metrics["AC"], metrics["AT"]) == ("L", "N") else 1
+    own_impact = 4
+    if metrics["VC"] == metrics["VI"] == "H":
+        own_impact = 0
+    elif "H" in (metrics["VC"], metrics["VI"], metrics["VA"]):
+        own_impact = 2
+    has_high = "H" in (metrics["SC"], metrics["SI"], metrics["SA"])
+    return reach, how_hard, own_impact, 0 if has_high else 1
+
+
+def _cvss4_worst_score(levels: Sequence[int]) -> float:
+    reach, how_hard, own_impact, other_impact = levels
+    return _CVSS4_SCORES[own_impact, other_impact][2 * reach + how_hard]
+
+
+def _cvss4_distance(metrics: Mapping[str, str], group: Sequence[str], level: _Cvss4Level) -> int:
+    """Returns how many steps better the metrics of a group are than the worst ones of their level."""
+    for worst in level.worst:
+        steps = [
+            _CVSS4_VALUES[name].index(metrics[name]) - _CVSS4_VALUES[name].index(worst_value)
+            for name, worst_value in zip(group, worst)
+        ]
+        if min(steps) >= 0:
+            return sum(steps)
+    return 0
+
+
+def _cvss4_score(metrics: Mapping[str, str]) -> float:
+    """Returns the base score by the metrics of a vector. Raises KeyError, ValueError for an odd one.
+
+    It is that of the worst vector with the same levels, less the mean of what each group's steps take of the
+    way to its next level: https://www.first.org/cvss/v4.0/specification-document, section 8
+    """
+    if all(metrics[name] == "N" for name in ("VC", "VI", "VA", "SC", "SI", "SA")):
+        return 0.0
+    levels = _cvss4_levels(metrics)
+    score = _cvss4_worst_score(levels)
+    parts = [0.0]  # of how mature exploits are, which a base score takes for the worst
+    for index, group in enumerate(_CVSS4_GROUPS):
+        level = _CVSS4_LEVELS[index][levels[index]]
+        lower = [(*levels[:index], next_, *levels[index + 1 :]) for next_ in level.lower]
+        distance = _cvss4_distance(metrics, group, level)
+        if lower:
+            way = score - max(map(_cvss4_worst_score, lower))
+            parts.append(way * distance / level.depth)
+    return math.floor((score - sum(parts) / len(parts)) * 10 + 0.5 + 1e-6) / 10
+
+
 def cvss_severity(vector: str) -> str:
-    """Returns the word for the base score of a CVSS 3 vector; "" for what is none."""
+    """Returns the word for the base score of a CVSS vector, of version 3 or 4; "" for what is none."""
     metrics = dict(part.partition(":")[::2] for part in vector.split("/"))
     try:
-        score = _cvss_score(metrics)
-    except KeyError:
+        score = _cvss4_score(metrics) if metrics.get("CVSS") == "4.0" else _cvss_score(metrics)
+    except (KeyError, ValueError):
         return ""
     for word, least in _CVSS_WORDS:
         if score >= least:

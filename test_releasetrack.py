@@ -17612,13 +17612,34 @@ def test_product_of_an_image_elsewhere_is_found_by_its_registry(provider, name, 
         ("CVSS:3.0/AV:N/AC:L/PR:N/UI:R/S:C/C:L/I:L/A:N", "moderate"),
         ("CVSS:3.1/AV:P/AC:H/PR:H/UI:R/S:U/C:L/I:N/A:N", "low"),
         ("CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:N/I:N/A:N", ""),
-        ("CVSS:4.0/AV:N/AC:L/AT:N/PR:N/UI:N/VC:H/VI:H/VA:H/SC:N/SI:N/SA:N", ""),
+        ("CVSS:4.0/AV:N/AC:L/AT:N/PR:N/UI:N/VC:H/VI:H/VA:H/SC:N/SI:N/SA:N", "critical"),
+        ("CVSS:4.0/AV:N/AC:L/AT:N/PR:N/UI:N/VC:H/VI:N/VA:N/SC:N/SI:N/SA:N", "high"),
+        ("CVSS:4.0/AV:P/AC:L/AT:N/PR:N/UI:N/VC:H/VI:H/VA:H/SC:H/SI:H/SA:H", "high"),
+        ("CVSS:4.0/AV:A/AC:L/AT:N/PR:N/UI:N/VC:N/VI:N/VA:H/SC:N/SI:N/SA:N/E:P", "high"),
+        ("CVSS:4.0/AV:N/AC:L/AT:N/PR:N/UI:P/VC:N/VI:N/VA:N/SC:L/SI:L/SA:N", "moderate"),
+        ("CVSS:4.0/AV:N/AC:L/AT:P/PR:L/UI:N/VC:L/VI:L/VA:N/SC:N/SI:N/SA:N", "low"),
+        ("CVSS:4.0/AV:N/AC:L/AT:N/PR:N/UI:N/VC:N/VI:N/VA:N/SC:N/SI:N/SA:N", ""),
+        ("CVSS:4.0/AV:Q/AC:L/AT:N/PR:N/UI:N/VC:H/VI:H/VA:H/SC:N/SI:N/SA:N", ""),
+        ("CVSS:4.0/AV:N/AC:L", ""),
         ("", ""),
     ],
 )
 def test_severity_of_a_vector(vector: str, word: str):
-    """As https://www.first.org/cvss/calculator/3.1 computes them: 7.5, 10.0, 6.1, 1.6, 0."""
+    """As calculators of https://www.first.org/cvss compute them.
+
+    Of 3.1: 7.5, 10.0, 6.1, 1.6, 0. Of 4.0: 9.3, 8.7, 8.6, 7.1, 5.3, 2.3, 0.
+    """
     assert rt.cvss_severity(vector) == word
+
+
+def test_flaw_that_is_less_severe_in_a_metric_never_has_a_higher_score():
+    values = rt._CVSS4_VALUES
+    for seed in range(200):
+        chosen = random.Random(seed)
+        metrics = {name: chosen.choice(letters) for name, letters in values.items()}
+        for name, letters in values.items():
+            scores = [rt._cvss4_score(metrics | {name: letter}) for letter in letters]
+            assert scores == sorted(scores, reverse=True), (seed, name, metrics)
 
 
 def test_nobody_is_asked(world_with: Callable[..., World], flaws: Flaws):
