@@ -19711,7 +19711,7 @@ _CVSS4_LEVELS = (
     ),
     (_Cvss4Level(("HHH",), 5, (1,)), _Cvss4Level(("LLL",), 4)),
 )
-# The score of the worst vector, by the levels of the impacts; in a row by the level of reach can attack, and
+# The score of the worst vector, by the levels of the impacts; in a row by the level of who can attack, and
 # of each by how hard that is. The specification's table, as far as base metrics alone lead there.
 _CVSS4_SCORES = {
     (0, 0): (10, 9.5, 9.4, 9, 8.6, 7.3),
