@@ -9870,7 +9870,10 @@ def logged(work_name: str) -> Iterator[None]:
         yield
     except ReleasetrackError as error:
         log.warning("%s: %s", work_name, error)
-    except BaseException:  # of a listener SystemExit, too
+    except (
+        Exception,
+        SystemExit,
+    ):  # a listener may raise the latter; not where a command is interrupted
         log.exception("%s: failed", work_name)
 
 
@@ -19858,8 +19861,9 @@ def _without_wrong_query(batch: list[_OsvPage], refusal: str) -> list[list[_OsvP
     """
     if len(batch) == 1:
         return []
-    if match := re.search("query at index ([0-9]{1,4})", refusal):
-        index = int(match[1])
+    match = re.search("query at index ([0-9]{1,4})", refusal)
+    index = int(match[1]) if match else len(batch)
+    if index < len(batch):
         parts = [batch[:index], batch[index + 1 :]]
     else:
         half = len(batch) // 2
@@ -20755,19 +20759,17 @@ class _Announcement:
         if len(tags) > 3:
             names += ", ..."
         events = [self.single(tag, are_webhooks=True) for tag in tags[-WEBHOOK_LIMIT:]]
-        return [*events, self.summary(f"{len(tags):,} tags were rebuilt: {names}")]
+        words = f"{len(tags):,} tags were rebuilt: {names}"
+        return [*events, self.summary(words, cve=_cves_of(tags)[:NEWS_LIMIT])]
 
     def older(self, releases: Sequence[News]) -> list[Event]:
         """Returns the events of releases that are too many to be announced one by one, oldest first."""
-        cves = dict[str, None]()
-        for release in releases:
-            cves |= dict.fromkeys(release.cve)
         events = [
             self.single(release, are_webhooks=True)
             for release in releases[NEWS_LIMIT - WEBHOOK_LIMIT :]
         ]
         words = f"{len(releases):,} more releases"
-        return [*events, self.summary(words, releases[-1].date, tuple(cves)[:NEWS_LIMIT])]
+        return [*events, self.summary(words, releases[-1].date, _cves_of(releases)[:NEWS_LIMIT])]
 
 
 def release_events(
@@ -21782,7 +21784,7 @@ class Tracker(Worker):
                 checks = [pool.submit(self._check_or_await, source) for source in in_turn]
                 for check in as_completed(checks):
                     report(*check.result())
-            except BaseException:  # interrupted: what is under way ends within a second
+            except (KeyboardInterrupt, SystemExit):  # what is under way ends within a second
                 self.fetcher.stopping.set()
                 raise
             finally:
@@ -26910,13 +26912,17 @@ class Plan:
 
         Variables hold secrets. So do secret fields, unless the document has them masked.
         """
-        text = compact_json(item)
-        if '"env":' in text:
+        if '"env":' in compact_json(item):
             return True
-        secret_fields = {
-            field.name for field in self._call.context.kinds[kind].fields if field.is_secret
-        }
-        return "***" not in text and not secret_fields.isdisjoint(wrong_fields)
+        settings = pick(dict, item, "settings")
+        wrong = {*wrong_fields}
+        for field in self._call.context.kinds[kind].fields:
+            if field.is_secret and field.name in wrong:
+                value = settings.get(field.name)
+                lines = value if isinstance(value, list) else str(value).splitlines()
+                if not all("***" in str(line) for line in lines):
+                    return True
+        return False
 
     def _destination_tags(
         self, item: Mapping[str, Any], before: Destination
@@ -27492,10 +27498,10 @@ def list_updates(call: Call) -> dict[str, Any]:
     place = query.text("place")
     tag = query.text("tag")
     with_all = query.flag("all")
+    is_vulnerable = query.flag("vulnerable")
     page = query.page()
     _check_tag(call, query, tag)
     query.check()
-    is_vulnerable = query.flag("vulnerable")
     groups = call.store.projects.updates(call.account_id, place, tag, is_vulnerable=is_vulnerable)
     if not with_all:
         groups = {name: groups[name] for name in ("behind", "unsure")}
@@ -28222,6 +28228,30 @@ def _handle(call: Call) -> bytes:
     return call.context.requests.answers.get(name, make)
 
 
+def _answers_preflight(environ: Mapping[str, Any], allowed_origins: Collection[str]) -> bool:
+    """Set what lets the pages of an allowed origin read the answer: https://fetch.spec.whatwg.org/
+
+    Returns whether that is all that the request asks for.
+    """
+    origin = environ.get("HTTP_ORIGIN", "")
+    if origin not in allowed_origins:
+        return False
+    headers = bottle.response.headers
+    headers.update({
+        "Access-Control-Allow-Origin": origin,
+        "Access-Control-Expose-Headers": "ETag",
+        "Vary": "Origin",
+    })
+    if environ["REQUEST_METHOD"] != "OPTIONS":
+        return False
+    headers.update({
+        "Access-Control-Allow-Headers": "X-Key, Authorization, Content-Type, If-None-Match",
+        "Access-Control-Allow-Methods": "GET, POST, DELETE",
+    })
+    bottle.response.status = 204
+    return True
+
+
 def answer_api(context: Context) -> bytes:
     """Answer the current request under /v1 with JSON. Only here does an error become a status."""
     environ, response = bottle.request.environ, bottle.response
@@ -28232,18 +28262,8 @@ def answer_api(context: Context) -> bytes:
     response.set_header("Cache-Control", "no-store")
     response.set_header("X-Content-Type-Options", "nosniff")
     segments = [""]
-    origin = environ.get("HTTP_ORIGIN", "")
-    if origin in context.settings.allow_origin:
-        response.headers.update({
-            "Access-Control-Allow-Origin": origin,
-            "Access-Control-Expose-Headers": "ETag",
-            "Vary": "Origin",
-        })
-        if method == "OPTIONS":  # allowed headers: https://fetch.spec.whatwg.org/
-            allowed = "X-Key, Authorization, Content-Type, If-None-Match"
-            response.headers["Access-Control-Allow-Headers"] = allowed
-            response.status = 204
-            return b""
+    if _answers_preflight(environ, context.settings.allow_origin):
+        return b""
     try:
         segments = path_segments(environ)[1:] or [""]
         if segments == ["openapi.json"]:  # there is nothing secret in it
@@ -34378,10 +34398,8 @@ class Service(contextlib.AbstractContextManager["Service"]):
     ) -> str:
         """Record which version runs, at a place; returns what is doubtful about it, or "". Raises Invalid."""
         owner = self.account_of(account)
-        return install(
-            self.call(owner.id, {"version": version, "place": place}),
-            self.project_of(owner, name, provider),
-        )
+        call = self.call(owner.id, {"version": version, "place": place})
+        return install(call, self.project_of(owner, name, provider)).strip()
 
     def check_now(self, account: str = "") -> list[dict[str, Any]]:
         """Check all projects of an account, also without ``start``; returns the new releases.
@@ -36404,8 +36422,11 @@ def config_set(configuration: Configuration, args: argparse.Namespace) -> None:
 
 def _end_instant(text: str) -> float:
     """As ``_instant``, but the end of a day where that is typed. Raises ValueError."""
-    is_day = len(text) == len("2026-01-31")
-    return _instant(text) + (DAY if is_day else 0.0)
+    instant = _instant(text)
+    with contextlib.suppress(ValueError):
+        datetime.date.fromisoformat(text)
+        return instant + DAY
+    return instant
 
 
 _RANGE = (
@@ -36561,9 +36582,12 @@ def _send_due(run: Invocation, service: Service) -> None:
             continue
         destination, body = delivery.destination, delivery.body
         what_next = "; it will be retried later" if attempt.state == "pending" else ""
+        # A report is about no project, and not only a release has an event.
+        subject = body.get("version") or delivery.kind
+        if "project" in body:
+            subject = f"{body['project']} {subject}"
         run.complain(
-            f"{destination.kind} {destination.name}: {body['project']} "
-            f"{body.get('version', delivery.kind)}: {attempt.error}{what_next}"
+            f"{destination.kind} {destination.name}: {subject}: {attempt.error}{what_next}"
         )
 
 

@@ -13909,6 +13909,9 @@ def test_tags_rebuilt_together_are_one_message(world, listen):
             rt.release_events(subscriber_to("ntfy"), news, hub, now=MONDAY, settings=WITH_MAIL),
             "ntfy",
         ) == [told]
+    fixing = [dataclasses.replace(tag, cve=("CVE-2026-1",)) for tag in rebuilt]
+    events = rt.release_events(subscriber_to("ntfy"), fixing, hub, now=MONDAY, settings=WITH_MAIL)
+    assert events[-1].kind == "summary" and events[-1].body["cve"] == ["CVE-2026-1"]
     assert received(events_of(subscriber_to("ntfy"), rebuilt), "ntfy") == [
         "8",
         "8.1",
@@ -22296,6 +22299,28 @@ def test_turn_that_is_interrupted_records_what_was_sent(world):
     assert len(courier.send_due()) == 1 and len(posts) == 3
 
 
+def test_command_names_the_report_that_it_could_not_send(world):
+    """A report is about no project."""
+    chat = world.topic(report="weekly")
+    body = {
+        "heading": "1 project is behind",
+        "lines": ["o/p: 2.0"],
+        "account": {"type": "user", "id": world.account.id, "name": "Me"},
+    }
+    recipients = (rt.Recipient(chat.id, world.store.database.clock()),)
+    world.store.outbox.send(rt.Event(None, body, "", recipients, "summary"))
+    status, out, err = world.command("check", "--send")
+    assert status == 3 and f"ntfy {chat.name}: summary: " in err and "retried later" in err
+
+
+def test_work_that_is_interrupted_ends_the_command():
+    with pytest.raises(KeyboardInterrupt), rt.logged("work"):
+        raise KeyboardInterrupt
+    for error in (SystemExit, ValueError, rt.NotFound):
+        with rt.logged("work"):
+            raise error
+
+
 @pytest.mark.slow
 def test_claim_is_renewed_until_its_message_is_sent(world, listen, caplog):
     """Longer than a lease, and though the store is at fault meanwhile; another process does not send it, too."""
@@ -26807,6 +26832,8 @@ def test_api_answers_if_none_match_and_pages_of_allowed_origins(world_with):
         asked.status_int == 204
         and {"X-Key", "Authorization", "Content-Type", "If-None-Match"}
         == set(asked.headers["Access-Control-Allow-Headers"].split(", "))
+        and {"GET", "POST", "DELETE"}
+        == set(asked.headers["Access-Control-Allow-Methods"].split(", "))
         and asked.headers["Access-Control-Expose-Headers"] == "ETag"
         and "Access-Control-Allow-Credentials" not in asked.headers
     )
@@ -38358,9 +38385,9 @@ def test_destination_secret_shown_and_reset(world):
 
 def test_deliveries_listed_by_time(world):
     put_event(world, world.track("github", "o/p"), "1", world.webhook("http://127.0.0.1:9"))
-    assert ok(world, "deliveries", "list", *MINE, "--until", rt.timestamp(time.time())[:10]), (
-        "a day lasts until its end"
-    )
+    today = rt.timestamp(time.time())[:10]
+    for day in (today, today.replace("-", "")):
+        assert ok(world, "deliveries", "list", *MINE, "--until", day), "it lasts until its end"
     for since, is_shown in [
         ("1h", True),
         ("30d", True),
