@@ -1430,6 +1430,9 @@ def _rank_of_identifier(identifier: str) -> Rank:
     return _BEFORE_FINAL, identifier, 0
 
 
+_BUILD: Rank = (-1, "", 0)  # before the metadata of a build: 1.0.0-a+1 is below 1.0.0-a.1
+
+
 def _identifiers(text: str) -> list[Rank]:
     return [_rank_of_identifier(identifier) for identifier in text.split(".") if identifier]
 
@@ -1444,7 +1447,9 @@ def semver_order(version: str) -> VersionOrder:
     core, _, stage = label.partition("-")
     if not re.fullmatch(r"v?[0-9]+(?:\.[0-9]+)*", core):
         return version_order(version)
-    stages = [*(_identifiers(stage) or [_FINAL]), *_identifiers(build)]
+    stages = _identifiers(stage) or [_FINAL]
+    if build:
+        stages += [_BUILD, *_identifiers(build)]
     return _without_zeros(_numbers_of(core.lstrip("v"))), stages
 
 
@@ -2191,6 +2196,7 @@ class Answer(Value):
     body: bytes | bytearray = b""
     requested_url: str = ""  # before redirects
     address: str | None = None  # that was connected to
+    is_cut: bool = False  # the body is longer, as a request allows
 
     def text(self) -> str:
         return self.body.decode("utf-8", "replace")
@@ -10868,6 +10874,7 @@ class Fetcher:
                         body=body,
                         requested_url=requested_url,
                         address=exchange.address,
+                        is_cut=request.may_be_cut and exchange.bytes_left < 0,
                     )
             named_by = exchange.address
             request = _redirected(request, target)
@@ -12402,9 +12409,12 @@ def nuget(project: ProjectRef) -> Exchange:
         dates = {entry["version"].partition("+")[0]: entry.get("published") for entry in entries}
         names += [pick(str, entry, "id") for entry in reversed(entries)]
         releases += [make_release(version, date) for version, date in dates.items()]
-        if project.known and dates.keys() <= project.known.keys():
-            break
-    return Listing(releases, first, name=_as_answered(project, names))
+    return Listing(
+        releases,
+        first,
+        name=_as_answered(project, names),
+        complete_kinds=None if len(pages) <= _NUGET_PAGES_LIMIT else (),
+    )
 
 
 def _find_nuget_base(project: ProjectRef) -> Exchange:
@@ -12661,6 +12671,11 @@ def _go_withdrawn(address: str, versions: Collection[str]) -> Exchange:
     return withdrawn
 
 
+def _is_new_or_gone(project: ProjectRef, version: str) -> bool:
+    before = project.known.get(version)
+    return before is None or before.gone_at is not None
+
+
 def goproxy(project: ProjectRef) -> Exchange:
     """https://go.dev/ref/mod#goproxy-protocol"""
     modules = yield from _go_modules(project)
@@ -12675,7 +12690,8 @@ def goproxy(project: ProjectRef) -> Exchange:
     withdrawn = set[str]()
     for module in modules:
         of_module = [version for version in versions if addresses[version] == module.address]
-        if any(version not in project.known for version in of_module):
+        # What was withdrawn is listed all the same: only a go.mod says so, each time.
+        if any(_is_new_or_gone(project, version) for version in of_module):
             withdrawn |= yield from _go_withdrawn(module.address, of_module)
     versions = [version for version in versions if version not in withdrawn]
     unknown = [version for version in versions if version not in project.known]
@@ -13138,16 +13154,14 @@ def helm(project: ProjectRef) -> Exchange:
     else:
         address, _, name = project.name.partition("#")
     folder = address.removesuffix("/index.yaml").rstrip("/")
-    request = Request(f"{folder}/index.yaml", project.auth, may_be_cut=True)
-    answer = yield request
+    answer = yield Request(f"{folder}/index.yaml", project.auth, may_be_cut=True)
     charts = _charts(answer.body, name)
     if not charts:
         raise ProjectMissing(
             f"{project.provider} has no chart {name} in the first 20 MiB of its index"
         )
     releases = [make_release(chart.version, _any_date(chart.created)) for chart in charts]
-    is_cut = len(answer.body) >= request.max_response_bytes
-    return Listing(releases, answer, complete_kinds=() if is_cut else None)
+    return Listing(releases, answer, complete_kinds=() if answer.is_cut else None)
 
 
 def _coordinates(name: str) -> str:

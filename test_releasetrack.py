@@ -2142,7 +2142,8 @@ def test_prerelease_by_words_and_by_semver_on_real_versions():
         (rt.GENERIC, "18beta1 18.0 18.1"),
         (
             rt.SEMVER,
-            "1.0.0-alpha 1.0.0-alpha.1 1.0.0-alpha.beta 1.0.0-beta 1.0.0-beta.2 1.0.0-beta.11 1.0.0-rc.1 1.0.0",
+            "1.0.0-alpha 1.0.0-alpha+x 1.0.0-alpha.1 1.0.0-alpha.beta 1.0.0-beta 1.0.0-beta.2 1.0.0-beta.11 1.0.0-rc.1 "
+            "1.0.0 1.0.0+1 1.0.1",
         ),
         (rt.SEMVER, "1.4.4 2.0.0-nullsafety.0 2.0.0 2.1.0"),
         (rt.SEMVER, "3.0.0.3001 3.0.0.4001 3.1.0-RC 3.1.0"),
@@ -9058,9 +9059,62 @@ def test_chart_index_is_read_up_to_the_limit(listen):
     assert len(index) > 20 * rt.MIB
     for body in ((200, index), (200, gzip.compress(index, 1), {"Content-Encoding": "gzip"})):
         server = listen(lambda seen: body)
-        assert {row[0] for row in read_from("helm", server.url, "app")} == {"1.1.0-rc.1", "1.0.0"}
+        listing = listing_of("helm", server.url, "app")
+        assert {release.version for release in listing.releases} == {"1.1.0-rc.1", "1.0.0"}
+        assert not listing.has_all_of(""), "what is behind the cut is not gone"
         with pytest.raises(rt.ProjectMissing, match="no chart zz899999 in the first 20 MiB"):
             read_from("helm", server.url, "zz899999")
+
+
+def history_of(listing_then: rt.Listing) -> dict[str, rt.Release]:
+    """What is known after a first check."""
+    return rt.compare({}, listing_then, MONDAY)[0]
+
+
+def test_pages_of_a_package_are_all_read(listen):
+    """Bug: what stood on a page behind one without news was said to be withdrawn."""
+
+    def page(number: int, *versions: str) -> dict[str, Any]:
+        entries = [{"catalogEntry": {"version": version, "published": MAY}} for version in versions]
+        return {"@id": f"{server.url}/r/p/{number}.json", "items": entries}
+
+    server = listen(404)
+    pages = [page(0, "1.0.0", "1.1.0"), page(1, "2.0.0"), page(2, "3.0.0")]
+    answers: dict[str, Any] = {f"/r/p/{number}.json": page for number, page in enumerate(pages)}
+    answers["/r/p/index.json"] = {"items": [{"@id": page["@id"]} for page in pages]}
+
+    def answer(seen: Seen) -> Any:
+        if seen.path == "/v3/index.json":
+            return 200, nuget_index("/r/")(seen)
+        return 200, answers[seen.path]
+
+    server.answer = answer
+    known = history_of(listing_of("nuget", server.url, "p"))
+    assert known.keys() == {"1.0.0", "1.1.0", "2.0.0", "3.0.0"}
+    answers["/r/p/0.json"]["items"].pop()  # it is withdrawn
+    answers["/r/p/2.json"]["items"].append({
+        "catalogEntry": {"version": "3.1.0", "published": JUNE}
+    })
+    after, news = rt.compare(known, listing_of("nuget", server.url, "p", known=known), MONDAY)
+    assert {version for version, release in after.items() if release.gone_at} == {"1.1.0"}
+    assert [release.version for release in news] == ["3.1.0"]
+
+
+def test_retracted_version_stays_gone(listen):
+    """Bug: each second check found it again, as go.mod was read for new versions alone."""
+    server = listen(
+        by_path({
+            "/m.example/x/@v/list": "v1.0.0\nv1.1.0\nv1.2.0\n",
+            "/m.example/x/@v/v1.2.0.mod": "module m.example/x\nretract v1.1.0\n",
+            "/m.example/x/@v/v1.2.0.info": {"Version": "v1.2.0", "Time": JUNE},
+        })
+    )
+    known = history_of(rt.Listing([release("v1.0.0"), release("v1.1.0")]))
+    for _ in range(3):
+        listing = listing_of("goproxy", server.url, "m.example/x", known=known)
+        known, _ = rt.compare(known, listing, MONDAY)
+        gone = {version for version, release in known.items() if release.gone_at}
+        assert gone == {"v1.1.0"}
 
 
 def test_chart_index_of_blanks_takes_no_memory(listen):
