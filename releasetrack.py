@@ -12402,18 +12402,23 @@ def nuget(project: ProjectRef) -> Exchange:
     releases: list[ListedRelease] = []
     names = list[str]()  # as the newest entries spell it
     pages = _expect_list(first.json()["items"])
+    pages_read = 0
     for listed in reversed(pages[-_NUGET_PAGES_LIMIT:]):
+        pages_read += 1
         page = listed if "items" in listed else (yield Request(listed["@id"])).json()
         entries = [leaf["catalogEntry"] for leaf in page["items"]]
         entries = [entry for entry in entries if entry.get("listed", True)]
         dates = {entry["version"].partition("+")[0]: entry.get("published") for entry in entries}
         names += [pick(str, entry, "id") for entry in reversed(entries)]
         releases += [make_release(version, date) for version, date in dates.items()]
+        if project.known and dates.keys() <= project.known.keys():
+            break
     return Listing(
         releases,
         first,
         name=_as_answered(project, names),
-        complete_kinds=None if len(pages) <= _NUGET_PAGES_LIMIT else (),
+        # Whether what stands on other pages is gone is not known.
+        complete_kinds=None if pages_read == len(pages) else (),
     )
 
 
