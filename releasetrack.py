@@ -19726,7 +19726,7 @@ _CVSS4_LEVELS = (
     (_Cvss4Level(("LN",), 1, (1,)), _Cvss4Level(("HN", "LP"), 2)),
     (
         _Cvss4Level(("HHH",), 7, (1, 2)),
-        _Cvss4Level((), 0),  # this and the one after the next are only those that follow others
+        _Cvss4Level((), 0),  # it and the other one without worst values only follow others
         _Cvss4Level(("LHH", "HLH"), 8, (3,)),
         _Cvss4Level((), 0),
         _Cvss4Level(("LLL",), 10),

@@ -30927,53 +30927,6 @@ def test_patterns_tags_and_destinations_are_saved_as_options(world, visitor):
     assert world.store.projects.get(world.account.id, project.id).email_notification == "hourly"
 
 
-ALL = {"hook", "topic", "untagged"}
-PREVIEWS: dict[str, tuple[dict[str, Any], dict[str, set[str]]]] = {
-    # case: what is filled in; who is notified of each version, "" of those that are not named
-    "nothing": ({}, {"": ALL, "1.2": ALL | {"urgent"}}),
-    "an inverse pattern": (
-        {"others": "^[0-9.]+$"},
-        {"": ALL, "1.2": ALL | {"urgent"}, "1.3-alpine": set(), "1.1-rc1": set()},
-    ),
-    "a tag": (
-        {"tags": ["infra"]},
-        {
-            "": {"hook", "topic", "tagged", "mixed"},
-            "1.2": {"hook", "topic", "tagged", "mixed", "urgent", "strict"},
-        },
-    ),
-    "two tags": (
-        {"tags": ["infra", "old"]},
-        {"": {"hook", "topic", "tagged"}, "1.2": {"hook", "topic", "tagged", "urgent", "strict"}},
-    ),
-    "a list of one kind": ({"ntfy_topics": ["listed"]}, {"": {"hook", "listed"}}),
-    "of both kinds": (
-        {"ntfy_topics": ["topic", "listed"], "webhooks": ["quiet"]},
-        {"": {"quiet", "topic", "listed"}},
-    ),
-    "listed, but tagged": ({"ntfy_topics": ["tagged"]}, {"": {"hook"}}),
-    "listed and tagged": ({"ntfy_topics": ["tagged"], "tags": ["infra"]}, {"": {"hook", "tagged"}}),
-    "only major": (
-        {"notify_level": "major"},
-        {"1.0": ALL, "1.1-rc1": set(), "1.2": ALL | {"urgent"}, "1.3-alpine": set()},
-    ),
-    "all of it": (
-        {
-            "exclude_prereleases": True,
-            "matching": "alpine\n^[12]\\.0$",
-            "tags": ["infra"],
-            "hold_days": "7",
-        },
-        {
-            "1.0": set(),
-            "1.1-rc1": set(),
-            "1.3-alpine": set(),
-            "1.2": {"hook", "topic", "tagged", "mixed", "urgent", "strict"},
-        },
-    ),
-}
-
-
 # Notifications
 
 PLACES = [*HTTP_KINDS, "email"]
